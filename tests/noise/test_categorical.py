@@ -433,7 +433,7 @@ def test_each_place_of_a_stretch_leads_to_the_position_that_owns_it():
         wanted = start + np.searchsorted(
             np.cumsum(many._covers[start : start + size]), places.astype(np.int64), side="right"
         )
-        assert many._found(low, high, places, before).tolist() == wanted.tolist()
+        assert many._search(low, high, places, before).tolist() == wanted.tolist()
 
 
 def test_many_stretches_are_drawn_with_the_stated_probabilities():

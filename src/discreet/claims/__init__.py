@@ -47,7 +47,7 @@ Progress = Callable[[int, int, str], None]
 
 def results(ids: Sequence[str] | None, run: Run, *, progress: Progress | None = None) -> list[Result]:
     """Show the claims of these ids (all, where None); `progress(done, of, sentence)` is told before each."""
-    chosen = CLAIMS if ids is None else tuple(_named(name) for name in ids)
+    chosen = CLAIMS if ids is None else tuple(_claim_of(name) for name in ids)
     shown: list[Result] = []
     for number, claim in enumerate(chosen):
         if progress is not None:
@@ -80,7 +80,7 @@ def page(shown: Sequence[Result], run: Run) -> Page:
     return Page("The claims", parts, lead=lead)
 
 
-def _named(name: str) -> Claim:
+def _claim_of(name: str) -> Claim:
     for claim in CLAIMS:
         if claim.id == name.upper():
             return claim

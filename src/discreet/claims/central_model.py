@@ -110,7 +110,7 @@ def sensitivities(run: Run) -> Evidence:
     """By exhaustive search over five people on a grid of quarters."""
     grid = [Fraction(k, 4) for k in range(5)]
 
-    def found(query: Callable[[Any], Any]) -> float:
+    def most_change(query: Callable[[Any], Any]) -> float:
         return float(sensitivity(query, domain=grid, size=5, neighbors=_CHANGE, ordered=False).value)
 
     queries: dict[str, Callable[[Any], Any]] = {
@@ -121,12 +121,14 @@ def sensitivities(run: Run) -> Evidence:
     }
     return Evidence(
         [
-            Figure.equal("average of 5", 1 / 5, found(lambda x: sum(x) / len(x))),
+            Figure.equal("average of 5", 1 / 5, most_change(lambda x: sum(x) / len(x))),
             Figure.at_most(
-                "standard deviation of 5, 1/√5", 1 / math.sqrt(5), found(lambda x: statistics.pstdev(map(float, x)))
+                "standard deviation of 5, 1/√5",
+                1 / math.sqrt(5),
+                most_change(lambda x: statistics.pstdev(map(float, x))),
             ),
-            *(Figure.equal(name, 1, found(query)) for name, query in queries.items()),
-            Figure.equal("count", 1, found(lambda x: sum(v > Fraction(1, 2) for v in x))),
+            *(Figure.equal(name, 1, most_change(query)) for name, query in queries.items()),
+            Figure.equal("count", 1, most_change(lambda x: sum(v > Fraction(1, 2) for v in x))),
         ]
     )
 

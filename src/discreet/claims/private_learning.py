@@ -220,7 +220,7 @@ def federated(run: Run) -> Evidence:
     network = Network([Dense(96), Relu(), Dense(4)], Softmax(), (20,))
     start = network.start(seed=1)
 
-    def seen(secure: Secure | None) -> tuple[list[Any], Any, Federation]:
+    def answers_with(secure: Secure | None) -> tuple[list[Any], Any, Federation]:
         federation = Federation(
             clients=30, rounds=1, level="client", rate=1, multiplier=0, clip=1, optimizer=Sgd(1), secure=secure
         )
@@ -245,8 +245,8 @@ def federated(run: Run) -> Evidence:
             rows=[x for x, _ in data.values()], outside=outside, bounds=(0, 1), against="each update",
         ).run()  # fmt: skip
 
-    clear, _, _ = seen(None)
-    masked, total, federation = seen(Secure(threshold="2/3", colluding="0.1"))
+    clear, _, _ = answers_with(None)
+    masked, total, federation = answers_with(Secure(threshold="2/3", colluding="0.1"))
     return Evidence(
         [
             Figure.attack("rows recovered from updates in the clear", "falls", attack(clear)),

@@ -259,11 +259,11 @@ def _progress_bar() -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, nothing elsewhere."""
     with click.progressbar(length=1, label="destinations", file=sys.stderr) as bar:
 
-        def told(done: int, total: int) -> None:
+        def show_progress(done: int, total: int) -> None:
             bar.length = total
             bar.update(done - bar.pos)
 
-        yield told
+        yield show_progress
 
 
 @group.command()

@@ -39,7 +39,7 @@ def report(
         raise click.UsageError("there is no picture of this mechanism")
     texts = [*release, *(line.strip() for line in source or () if line.strip())]
     values = [read(text, f"value {place}") for place, text in enumerate(texts, 1)]
-    released = [_told(mechanism.release(value)) for value in values]
+    released = [_printable(mechanism.release(value)) for value in values]
     shown_facts = {
         "mechanism": type(mechanism).__name__,
         "loss": json.loads(to_json(mechanism.loss)) if as_json else _words(mechanism.loss),
@@ -55,7 +55,7 @@ def report(
         show.save(chart(), plot)
 
 
-def _told(released: Any) -> Any:
+def _printable(released: Any) -> Any:
     """A release as JSON and lines can hold it: streams as lists; of keys the noisy counts, None where not named."""
     if isinstance(released, Iterator):
         return list(released)

@@ -293,8 +293,8 @@ def _progress_bar(most: int) -> Iterator[Callable[[int, float], None]]:
     """A bar on a terminal, nothing elsewhere."""
     with click.progressbar(length=most, label="fitting", file=sys.stderr) as bar:
 
-        def told(step: int, misfit: float) -> None:
+        def show_progress(step: int, misfit: float) -> None:
             bar.update(step - bar.pos)
 
-        yield told
+        yield show_progress
         bar.update(most - bar.pos)  # it is done, however few steps it took

@@ -234,7 +234,7 @@ def _progress_bar(most: int) -> Iterator[Callable[[str, int, float], None]]:
     with ExitStack() as stack:
         bars: dict[str, Any] = {}
 
-        def told(name: str, step: int, misfit: float) -> None:
+        def show_progress(name: str, step: int, misfit: float) -> None:
             if name not in bars:
                 _end(bars)
                 stack.close()  # the bar before this one
@@ -242,7 +242,7 @@ def _progress_bar(most: int) -> Iterator[Callable[[str, int, float], None]]:
                 bars[name] = stack.enter_context(bar)
             bars[name].update(step - bars[name].pos)
 
-        yield told
+        yield show_progress
         _end(bars)
 
 

@@ -160,30 +160,30 @@ class RemoteDataset:
 
     def train(self, table: str, target: str, **terms: Any) -> Any:
         """Train a model as a job (`Training`) and wait for it; `submit(…).save(path)` keeps the model."""
-        return self._made(Training(table=table, target=target, **terms))
+        return self._wait_for(Training(table=table, target=target, **terms))
 
     def synthesize(self, table: str, **terms: Any) -> Any:
         """A synthetic table that looks like a private one (`Synthesis`), as a table of Arrow."""
-        return self._made(Synthesis(table=table, **terms))
+        return self._wait_for(Synthesis(table=table, **terms))
 
     def synthesize_linked(self, tables: Mapping[str, Mapping[str, Any]] | Sequence[str], **terms: Any) -> bytes:
         """Several synthetic tables of the same people (`LinkedSynthesis`), as a zip archive of files."""
-        archive: bytes = self._made(LinkedSynthesis(tables=tables, **terms))
+        archive: bytes = self._wait_for(LinkedSynthesis(tables=tables, **terms))
         return archive
 
     def commute(self, table: str, places: Any, **terms: Any) -> Any:
         """Synthetic flows between two columns of a table (`Commute`), as a table of Arrow."""
-        return self._made(Commute(table=table, places=places, **terms))
+        return self._wait_for(Commute(table=table, places=places, **terms))
 
     def choose_bounds(self, table: str, **terms: Any) -> Any:
         """Contribution bounds and bounds of columns that suit the data (`ContributionBounds`), as a document."""
-        return self._made(ContributionBounds(table=table, **terms))
+        return self._wait_for(ContributionBounds(table=table, **terms))
 
     def audit_fairness(self, table: str, predictions: Any, **terms: Any) -> Any:
         """How far groups are apart in what a model says of the people of a table (`FairnessAudit`), as a document."""
-        return self._made(FairnessAudit(table=table, predictions=predictions, **terms))
+        return self._wait_for(FairnessAudit(table=table, predictions=predictions, **terms))
 
-    def _made(self, request: Request) -> Any:
+    def _wait_for(self, request: Request) -> Any:
         return self.submit(request).wait()
 
     # What there is

@@ -250,7 +250,7 @@ class Answer:
             "rows": [list(row) for row in zip(*values, strict=True)],
             "intervals": ends,
             "confidence": printed_down(self.confidence),
-            "note": next(iter(self._stated()), None),
+            "note": next(iter(self._confidence_note()), None),
             "receipt": self.receipt.to_json(),
             "notes": list(self.notes),
         }
@@ -337,9 +337,9 @@ class Answer:
         return shown
 
     def _footer(self) -> list[str]:
-        return [*self._stated(), *self.notes, str(self.receipt)]
+        return [*self._confidence_note(), *self.notes, str(self.receipt)]
 
-    def _stated(self) -> list[str]:
+    def _confidence_note(self) -> list[str]:
         percent = text_down(100 * self.confidence)
         only = " and covers the noise only, not the effect of bounding and clamping" if self.noise_only else ""
         return [f"each interval holds at {percent} % confidence{only}"] if self.intervals else []

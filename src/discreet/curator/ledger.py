@@ -193,7 +193,7 @@ class Ledger:
             return rows.head(account)
 
         self._note(head := self._at(account, work))
-        return _known(head, account)
+        return _existing(head, account)
 
     def charge(
         self,
@@ -317,7 +317,7 @@ class Ledger:
 
     def head(self, account: str) -> Head:
         """Where the account's chain ends now: worth publishing, see `verify`."""
-        return _known(self._at(account, lambda rows, _: rows.head(account)), account)
+        return _existing(self._at(account, lambda rows, _: rows.head(account)), account)
 
     def salt(self, account: str) -> bytes:
         """The secret of the account, 32 random bytes that never change. It must not leave the curator.
@@ -345,7 +345,7 @@ class Ledger:
             if paid is None or paid.kind != "charge":
                 raise InvalidParameter("charge_number", number, "the number of a charge", "charge first, then answer")
             if kept is None:
-                last = _known(self._tail(rows, paid.account), paid.account)
+                last = _existing(self._tail(rows, paid.account), paid.account)
                 seal = CachedAnswer(name, number, 0, answer).seal
                 draft = Row(paid.account, "answer", last.total, NOTHING, statement=seal, why=str(number))
                 rows.cache(CachedAnswer(name, number, self._append(rows, last, draft).number, answer))
@@ -403,7 +403,7 @@ class Ledger:
             where = f"row {number}: " if number else ""
             return Verification(good, tuple(heads.values()), where + str(error), number or None), last
         if account is not None:
-            _known(totals.get(account), account)
+            _existing(totals.get(account), account)
         return Verification(good, tuple(heads.values())), last
 
     def _verify_if_cheap(self, account: str) -> None:
@@ -433,7 +433,7 @@ class Ledger:
     def _at(self, account: str, work: Callable[[Rows, Row], T]) -> T:
         """Run a work that is given the last row of the account, which exists and is intact."""
         name = _name(account, "account")
-        return self._store.transact(lambda rows: work(rows, _known(self._tail(rows, name), name)))
+        return self._store.transact(lambda rows: work(rows, _existing(self._tail(rows, name), name)))
 
     def _walk(self, account: str | None, until: int) -> Iterator[Row]:
         """Rows in order, a page at a time, so that charges go on meanwhile."""
@@ -505,7 +505,7 @@ def _salt(rows: Rows, account: str) -> bytes:
     return salt
 
 
-def _known(value: T | None, account: str) -> T:
+def _existing(value: T | None, account: str) -> T:
     if value is None:
         raise InvalidParameter("account", account, "an account of this ledger", "open it first")
     return value

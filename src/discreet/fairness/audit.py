@@ -88,7 +88,7 @@ def _submitted(
     wanted = (positive,) if isinstance(positive, str) else tuple(str(value) for value in positive)
     return Predictions.of(
         predictions,
-        key=_named(predictions, key.name),
+        key=_key_column(predictions, key.name),
         prediction=prediction,
         kind=key.kind,
         positive=wanted,
@@ -127,7 +127,7 @@ def _noise(kind: str, epsilon: Fraction, delta: Number | None, neighbors: Neighb
     return RoundedGaussian.for_guarantee(epsilon=epsilon, delta=delta, squared_sensitivity=moved)
 
 
-def _named(predictions: Any, name: str) -> str:
+def _key_column(predictions: Any, name: str) -> str:
     """The key column as the model owner spells it, in any case."""
     from discreet.tables import read_table
 

@@ -19,7 +19,7 @@ from discreet.privacy.loss import Loss, Pure
 _MOST_EPSILON = 1000  # beyond, an answer is a plain answer
 
 
-def _stated(value: Number | None, name: str) -> Any:
+def _number_or_none(value: Number | None, name: str) -> Any:
     return None if value is None else rational(value, name, at_least=0)
 
 
@@ -43,7 +43,7 @@ class RandomizedResponse(DisplayMixin):
     """
 
     truth: Rational = Rational(at_least=Fraction(1, 2), below=1)
-    epsilon: Converted[Number | None, Fraction] = Converted(_stated, default=None)
+    epsilon: Converted[Number | None, Fraction] = Converted(_number_or_none, default=None)
     """It may be stated, if it is not less than ln(truth/(1 − truth))."""
 
     def __post_init__(self) -> None:

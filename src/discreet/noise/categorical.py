@@ -175,11 +175,13 @@ class _Stretches:
         pending = np.arange(self._starts.size)
         while pending.size:
             places = uniform_each(totals[pending], entropy=entropy).astype(np.uint64)
-            out[pending] = self._found(self._starts[pending], last[pending], places, before[pending])
+            out[pending] = self._search(self._starts[pending], last[pending], places, before[pending])
             pending = pending[~self._accepted(out[pending], entropy)]
         return out
 
-    def _found(self, low: Integers, high: Integers, places: NDArray[np.uint64], before: NDArray[np.uint64]) -> Integers:
+    def _search(
+        self, low: Integers, high: Integers, places: NDArray[np.uint64], before: NDArray[np.uint64]
+    ) -> Integers:
         """The first position of each stretch whose end is beyond the place: all searched at once, by halves."""
         for _ in range(int(self._sizes.max()).bit_length()):
             middle = (low + high) // 2

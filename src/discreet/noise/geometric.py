@@ -56,7 +56,7 @@ def geometric(scale: Number, size: Size = None, *, entropy: Entropy | None = Non
     >>> 0 <= geometric(3)
     True
     """
-    return sample_often(_kept(_geometric, scale), size, entropy)
+    return sample_often(_cached(_geometric, scale), size, entropy)
 
 
 def discrete_laplace(scale: Number, size: Size = None, *, entropy: Entropy | None = None) -> int | Integers:
@@ -66,10 +66,10 @@ def discrete_laplace(scale: Number, size: Size = None, *, entropy: Entropy | Non
     >>> discrete_laplace("2.5", size=(2, 3), entropy=DeterministicEntropy(1)).shape
     (2, 3)
     """
-    return sample_often(_kept(_laplace, scale), size, entropy)
+    return sample_often(_cached(_laplace, scale), size, entropy)
 
 
-def _kept(make: Callable[[Number], "_Digits"], scale: Number) -> "_Digits":
+def _cached(make: Callable[[Number], "_Digits"], scale: Number) -> "_Digits":
     """The sampler of this scale, kept by what the caller wrote: reading a number costs as much as a draw."""
     try:
         return make(scale)

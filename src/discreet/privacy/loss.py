@@ -303,12 +303,12 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 def _checked(loss: Loss) -> Loss:
     """A loss that may stand inside another one."""
-    if _depth(_known(loss)) >= _DEEPEST:
+    if _depth(_require_loss(loss)) >= _DEEPEST:
         raise InvalidParameter("loss", type(loss).__name__, f"losses nested less than {_DEEPEST} deep", "flatten it")
     return loss
 
 
-def _known(loss: Loss) -> Loss:
+def _require_loss(loss: Loss) -> Loss:
     if isinstance(loss, list | tuple | set | frozenset) or hasattr(loss, "__next__"):
         hint = "unpack it: Together(*losses), not Together(losses)"
         raise InvalidParameter("loss", f"a {type(loss).__name__}", "a loss, such as Pure(epsilon)", hint)
@@ -333,7 +333,7 @@ def to_json(loss: Loss) -> str:
     >>> to_json(Together(Pure("0.5"), Repeated(Concentrated("1/3"), 10)))
     '{"kind":"together","losses":[{"kind":"pure","epsilon":"0.5"},{"kind":"repeated","loss":{"kind":"concentrated","rho":"1/3"},"count":10}]}'
     """
-    return _text(_known(loss))
+    return _text(_require_loss(loss))
 
 
 def from_json(text: str) -> Loss:

@@ -73,7 +73,7 @@ class Reconstruction:
     def run(self) -> AttackReport:
         """Ask, solve, round to bits, compare."""
         subsets, truth = self._checked()
-        answers = self._asked(subsets)
+        answers = self._answers_to(subsets)
         share = float(truth.mean())
         guessed = self._solve(subsets, answers, share) > 0.5
         refused = int(np.isnan(answers).sum())
@@ -109,7 +109,7 @@ class Reconstruction:
         solve = lp_decode if self.method == "lp" else least_squares
         return solve(subsets[asked], low[asked], high[asked], scale=scale, share=share)
 
-    def _asked(self, subsets: Bits) -> Floats:
+    def _answers_to(self, subsets: Bits) -> Floats:
         if self.answers is None and self.answerer is not None:
             return ask_all(self.answerer, subsets)
         answers = np.asarray(self.answers, np.float64)

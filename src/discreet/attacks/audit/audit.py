@@ -93,7 +93,7 @@ class Audit:
         epsilon, delta = claim(self.claimed, self.delta)
         draws = _Draws(self)
         first = [draws.batches(data, self.samples // 2, share=(k + 1) / 4) for k, data in enumerate(self._sides)]
-        fresh = draws.left()
+        fresh = draws.affordable_draws()
         _check_answers(first)
         reader = Reader.learn([batch for side in first for batch in side], tuple(self.events))
         learned = [joined([reader.read(batch) for batch in side]) for side in first]
@@ -144,7 +144,7 @@ class _Draws:
                 break
         return drawn
 
-    def left(self) -> int:
+    def affordable_draws(self) -> int:
         """How many fresh draws of each side the time allows, by how long the draws before took."""
         wanted = self.audit.samples - self.audit.samples // 2
         if self.audit.seconds is None or self._spent <= 0:

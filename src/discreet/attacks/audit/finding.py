@@ -128,7 +128,7 @@ def charts(finding: "Finding") -> tuple[Chart, ...]:
         return (_beside(finding),)
     best = finding.tested[0]
     few = len(np.unique(np.concatenate([side.whole for side in finding.sides]))) <= _NAMED
-    return (*(_named(finding, best) if few else _spread(finding, best)), _beside(finding))
+    return (*(_bar_chart(finding, best) if few else _spread(finding, best)), _beside(finding))
 
 
 def _beside(finding: "Finding") -> Chart:
@@ -140,7 +140,7 @@ def _beside(finding: "Finding") -> Chart:
     return Chart(f"{finding.name}: claimed and proven", [Bars(names, values)], y="ε")
 
 
-def _named(finding: "Finding", best: "TestedEvent") -> tuple[Chart, ...]:
+def _bar_chart(finding: "Finding", best: "TestedEvent") -> tuple[Chart, ...]:
     """A bar for each output; those of the event are marked."""
     codes = np.unique(np.concatenate([side.whole for side in finding.sides]))
     shares = [_shares(side, codes) for side in finding.sides]

@@ -344,7 +344,7 @@ class LabelOf:
 
     words: str
     of: Callable[[Outputs], Labels]
-    told: Callable[[int], str] = str
+    describe: Callable[[int], str] = str
     summary: str = ""  # for a set of many labels, with a place for their number; "" lists some of them
 
 

@@ -24,11 +24,11 @@ _FITTED = 20_000  # draws that a logistic regression needs
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A function of the output that is large where x is likelier; `told` says in words what {score ≥ t} is."""
+    """A function of the output that is large where x is likelier; `describe` says in words what {score ≥ t} is."""
 
     words: str
     of: Callable[[Outputs], Floats]
-    told: Callable[[float, bool], str]
+    describe: Callable[[float, bool], str]
     plain: bool = False  # whether anybody sees at once what the set is: such a one is preferred
 
 
@@ -105,12 +105,15 @@ def _groups(x: Outputs, other: Outputs) -> Iterator[Score]:
 
 
 def _member(place: int, group: str, sign: float) -> Score:
-    def told(threshold: float, above: bool) -> str:
+    def describe(threshold: float, above: bool) -> str:
         there = sign >= threshold if above else sign <= threshold
         return f"group {group} {'appears' if there else 'is missing'}"
 
     return Score(
-        f"whether group {group} appears", lambda some: np.asarray(sign * some.members[:, place], np.float64), told, True
+        f"whether group {group} appears",
+        lambda some: np.asarray(sign * some.members[:, place], np.float64),
+        describe,
+        True,
     )
 
 
@@ -138,14 +141,14 @@ def _cells(feature: LabelOf, here: Labels, there: Labels, values: Mapping[int, f
         at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
         return np.where(known[at] == asked, ratios[at], 0.0)
 
-    def told(threshold: float, above: bool) -> str:
+    def describe(threshold: float, above: bool) -> str:
         chosen = known[(ratios >= threshold) if above else (ratios <= threshold)]
         runs = _runs(set(chosen.tolist()), values)
         if len(chosen) > 4 and feature.summary:
             return feature.summary.format(len(chosen))
         return f"answers {runs}" if runs else f"{feature.words} is {_listed(feature, chosen)}"
 
-    return Score(feature.words, of, told, plain=feature.words == "the output" and len(known) <= _FEW)
+    return Score(feature.words, of, describe, plain=feature.words == "the output" and len(known) <= _FEW)
 
 
 def _runs(chosen: set[int], values: Mapping[int, float]) -> str:
@@ -167,8 +170,8 @@ def _runs(chosen: set[int], values: Mapping[int, float]) -> str:
 def _listed(feature: LabelOf, chosen: Labels) -> str:
     """A few labels, a run of them, or how many there are."""
     if len(chosen) > 3 and int(chosen[-1]) - int(chosen[0]) == len(chosen) - 1:
-        return f"{feature.told(int(chosen[0]))} … {feature.told(int(chosen[-1]))}"
-    names = [feature.told(int(code)) for code in chosen[:4]]
+        return f"{feature.describe(int(chosen[0]))} … {feature.describe(int(chosen[-1]))}"
+    names = [feature.describe(int(code)) for code in chosen[:4]]
     if "" in names or not names:
         return f"one of {len(chosen):,} that were learned"
     return ", ".join(names) + (f" or one of {len(chosen) - 4:,} others" if len(chosen) > 4 else "")
@@ -198,11 +201,11 @@ def _beyond_in_words(number: NumberOf, threshold: float, *, least: bool) -> str:
 
 
 def _binned(number: NumberOf, shape: _Histogram) -> Score:
-    def told(threshold: float, above: bool) -> str:
+    def describe(threshold: float, above: bool) -> str:
         chosen = shape.ratios >= threshold if above else shape.ratios <= threshold
         return f"{number.words} lies in {_intervals(chosen, shape.edges)}"
 
-    return Score(f"{number.words}, binned", lambda some: shape.of(number.of(some)), told)
+    return Score(f"{number.words}, binned", lambda some: shape.of(number.of(some)), describe)
 
 
 def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> Iterator[Score]:
@@ -212,7 +215,7 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
         values = number.of(some)
         return np.asarray(4096 * _bin(values, shape.edges) + np.minimum(lowest_bit(values), 2000) + 1100, np.int64)
 
-    def told(code: int) -> str:
+    def describe(code: int) -> str:
         place, bit = divmod(code, 4096)
         ends = np.concatenate([[-np.inf], shape.edges, [np.inf, np.nan]])
         return f"2^{bit - 1100} in [{ends[place]:.4g}, {ends[place + 1]:.4g})"
@@ -221,7 +224,7 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
     if (values == np.rint(values)).all():
         return
     summary = f"the lowest bit of {number.words}, by where it lies, is one of {{:,}} that floating-point noise leaves"
-    feature = LabelOf(f"where {number.words} lies and its lowest bit", of, told, summary)
+    feature = LabelOf(f"where {number.words} lies and its lowest bit", of, describe, summary)
     result = _cells(feature, of(x), of(other), {})
     if result is not None:
         yield result
@@ -317,7 +320,7 @@ class Event:
     @property
     def words(self) -> str:
         """The set in words."""
-        return self.score.told(self.threshold, self.above)
+        return self.score.describe(self.threshold, self.above)
 
 
 def choose(x: Outputs, other: Outputs, *, delta: float, deviations: float, trials: int, most: int) -> tuple[Event, ...]:

@@ -84,7 +84,7 @@ class Linkage:
         if not len(inside):
             raise InvalidData("truth: no released row belongs to anybody on the known list; nobody can be named")
         outside = np.setdiff1d(np.arange(tables.people), inside)
-        named = _named(claimed, owner, tables.people)
+        named = _only_correctly_claimed(claimed, owner, tables.people)
         control = Share.counted(
             int(_claimed(claimed, outside, tables.people)), len(outside), confidence=self.confidence
         )
@@ -338,7 +338,7 @@ def _passes(join: Join, slips: int) -> Iterable[tuple[str, ...]]:
     return [join.names, *sorted(telling, key=lambda c: -total[c])]
 
 
-def _named(claimed: Codes, owner: Codes, people: int) -> NDArray[np.bool_]:
+def _only_correctly_claimed(claimed: Codes, owner: Codes, people: int) -> NDArray[np.bool_]:
     """Who was claimed for their own rows, and for no others."""
     made = claimed >= 0
     right = np.bincount(claimed[made & (claimed == owner)], minlength=people)

@@ -286,7 +286,7 @@ def _rows_each(engine: DuckDBEngine, table: Table, key: Column) -> tuple[int, Co
     each = f"SELECT count(*) AS n FROM {quoted(table.name)} WHERE {person} IS NOT NULL GROUP BY {person}"
     parts = ["count(*) AS units", "sum(n) AS total", _quantiles("n"), *weights]
     row = _only_row(engine, f"SELECT {', '.join(parts)} FROM ({each})")
-    shortfalls = [Shortfall(None, bound, _lost(row, place)) for place, bound in enumerate(bounds)]
+    shortfalls = [Shortfall(None, bound, _share_left_out(row, place)) for place, bound in enumerate(bounds)]
     return row["units"], Contribution(None, _spread(row), None, tuple(shortfalls))
 
 
@@ -313,7 +313,7 @@ def _groups_each(engine: DuckDBEngine, table: Table, key: Column, column: Column
         for place, bound in enumerate(bounds)
     ]
     row = _only_row(engine, f"SELECT sum(n) AS total, {_quantiles('g')}, {', '.join(weights)} FROM ({each})")
-    shortfalls = [Shortfall(bound, rows, _lost(row, place)) for place, bound in enumerate(bounds)]
+    shortfalls = [Shortfall(bound, rows, _share_left_out(row, place)) for place, bound in enumerate(bounds)]
     return Contribution(column.name, None, _spread(row), tuple(shortfalls))
 
 
@@ -332,7 +332,7 @@ def _spread(row: dict[str, Any]) -> Spread | None:
     return Spread(median, at_90, at_99, row["greatest"])
 
 
-def _lost(row: dict[str, Any], place: int) -> float:
+def _share_left_out(row: dict[str, Any], place: int) -> float:
     total = row["total"]
     return 0.0 if not total else max(0.0, 1 - float(row[f"kept{place}"]) / float(total))
 

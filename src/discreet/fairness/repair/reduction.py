@@ -42,7 +42,9 @@ class Mixture:
 
     def probabilities(self, features: Any) -> Floats:
         """The chance of each row to be predicted positive."""
-        parts = [chance * _said(model, features) for model, chance in zip(self.models, self.chances, strict=True)]
+        parts = [
+            chance * _predictions(model, features) for model, chance in zip(self.models, self.chances, strict=True)
+        ]
         return np.asarray(np.clip(np.sum(parts, axis=0), 0, 1), np.float64)
 
     def predict(self, features: Any, *, entropy: Entropy | None = None) -> Codes:
@@ -118,7 +120,7 @@ class _Search:
         half = len(self.moments.rows)
         costs = self.moments.costs(multipliers[:half] - multipliers[half:])
         model = _fitted(self.estimator, self.features, costs, self.weight)
-        predictions = _said(model, self.features)
+        predictions = _predictions(model, self.features)
         self.models.append(model)
         self.errors.append(float(np.mean(predictions != self.label)))
         self.violations.append(self.moments.of_predictions(predictions))
@@ -171,7 +173,7 @@ def _fitted(estimator: Any, features: Any, costs: Floats, weight: str) -> Any:
     return model
 
 
-def _said(model: Any, features: Any) -> Floats:
+def _predictions(model: Any, features: Any) -> Floats:
     return np.asarray(model.predict(features), np.float64)
 
 

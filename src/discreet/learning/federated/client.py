@@ -140,7 +140,7 @@ class Client:
         """Step 3: keep the shares of the others; hide the values, with this client's share of noise, under masks."""
         vector = _whole(values, self.terms)
         secrets = self._begin("mask")
-        self._sharers = self._kept(delivery, secrets)
+        self._sharers = self._open_letters(delivery, secrets)
         if self.terms.noise is not None:
             vector = vector + self.terms.noise.draw(self.terms.length, entropy=self._entropy)  # modulo 2^64, so 2^k
         words = crypto.wrapped(vector, self.terms.bits)
@@ -231,7 +231,7 @@ class Client:
         purpose = pack(("letter", self._context, dealer, reader))
         return agree(secrets.sealing, self._roster[other].sealing, purpose)
 
-    def _kept(self, delivery: Delivery, secrets: _Secrets) -> tuple[str, ...]:
+    def _open_letters(self, delivery: Delivery, secrets: _Secrets) -> tuple[str, ...]:
         """Open the letters; all who shared, with this client. A letter that cannot be opened leaves its dealer in.
 
         Leaving the dealer out would make this client's masks differ from the dealer's. A share is missing, no more.

@@ -255,7 +255,7 @@ class Coordinator:
         marks = dict(zip(promised.holders, _marks(promised, what), strict=True))
         shares = {}
         for holder, answer in answers.items():
-            share = _held(answer, owner, what)
+            share = _share_of(answer, owner, what)
             if share and commitment(share, f"{what} share".encode()) == marks[holder]:
                 shares[self.terms.points[holder]] = share
             else:
@@ -292,7 +292,7 @@ def _marks(sharing: Sharing, what: str) -> tuple[bytes, ...]:
     return sharing.seed_shares if what == "seed" else sharing.key_shares
 
 
-def _held(answer: Unmasking, owner: str, what: str) -> bytes:
+def _share_of(answer: Unmasking, owner: str, what: str) -> bytes:
     names, shares = (answer.survivors, answer.seed_shares) if what == "seed" else (answer.left, answer.key_shares)
     return shares[names.index(owner)]
 

@@ -244,14 +244,14 @@ class GridFleet:
                 raise
             except Exception as error:
                 _log.warning("a reply could not be read: %s", type(error).__name__)
-                found += self._taken(self._sent.pop(mark), None)
+                found += self._arrivals_of(self._sent.pop(mark), None)
                 continue
             for reply in replies:
-                found += self._taken(self._sent.pop(mark), reply)
+                found += self._arrivals_of(self._sent.pop(mark), reply)
                 break
         return found
 
-    def _taken(self, sent: "_Sent", reply: "Message | None") -> list[Arrival]:
+    def _arrivals_of(self, sent: "_Sent", reply: "Message | None") -> list[Arrival]:
         failure = _failure(reply)
         answer = None if failure else _content(reply, "answer")
         if not sent.client:

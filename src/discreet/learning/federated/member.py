@@ -134,7 +134,7 @@ class Member:
         try:
             read = Request.decode(order)
             context = round_id(read.federation, read.run, read.number)
-            return self._taken(read).encode()
+            return self._carry_out(read).encode()
         except InvalidData as error:
             return Declined(context, self.name, str(error)).signed(self._identity).encode()
 
@@ -149,7 +149,7 @@ class Member:
 
     def _restore(self, state: bytes) -> None:
         """Take the steps of the current round again, with the same randomness, and without the vector."""
-        run, number, place, secret, orders = _kept(state)
+        run, number, place, secret, orders = _saved_parts(state)
         self._run, current = run, _Round(number, secret, place=-1)
         self._round = current
         for data in orders:
@@ -159,7 +159,7 @@ class Member:
                 break
         current.place, current.orders = place, list(orders)
 
-    def _taken(self, order: Request) -> Message:
+    def _carry_out(self, order: Request) -> Message:
         phases = SECURE if self.federation.secure else (UPDATE,)
         self._check(order, phases)
         if not self._run:
@@ -288,7 +288,7 @@ def stream(secret: bytes, run: bytes, name: str, number: int, purpose: str) -> E
     return DeterministicEntropy(int.from_bytes(hashlib.sha256(text).digest(), "big"))
 
 
-def _kept(state: bytes) -> tuple[bytes, int, int, bytes, tuple[bytes, ...]]:
+def _saved_parts(state: bytes) -> tuple[bytes, int, int, bytes, tuple[bytes, ...]]:
     """The parts of a saved state: run, round, phase, secret, orders."""
     value = unpack(state) if isinstance(state, bytes) else ()
     if isinstance(value, tuple) and tuple(map(type, value)) == (bytes, str, str, bytes, tuple):

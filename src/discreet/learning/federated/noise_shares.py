@@ -105,18 +105,18 @@ class GaussianShare:
         low = _sqrt_up(reach**2 / (2 * target * integer(honest, "honest", at_least=1)))
         low = max(low, Fraction(1, 2))
 
-        def made(factor: Fraction) -> "GaussianShare":
+        def share_with(factor: Fraction) -> "GaussianShare":
             sigma = decimal_up(low * factor, 10)
             return cls(sigma=sigma, honest=honest, sensitivity=reach, dimension=dimension)
 
         step = Fraction(1, 10**9)
         few, enough = 0, 0  # in steps: σ = low·(1 + enough·step) keeps ρ, σ = low·(1 + few·step) does not
-        while made(1 + enough * step).loss.rho > target:
+        while share_with(1 + enough * step).loss.rho > target:
             few, enough = enough, 2 * enough + 1
         while enough - few > 1:
             middle = (few + enough) // 2
-            few, enough = (few, middle) if made(1 + middle * step).loss.rho <= target else (middle, enough)
-        return made(1 + enough * step)
+            few, enough = (few, middle) if share_with(1 + middle * step).loss.rho <= target else (middle, enough)
+        return share_with(1 + enough * step)
 
     @property
     def loss(self) -> Concentrated:

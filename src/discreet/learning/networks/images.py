@@ -389,12 +389,12 @@ class Shifts:
 def _moved(images: Array, down: int, right: int, fill: float) -> Array:
     """Each image moved so many rows and columns; moved farther than it is wide, nothing of it is left."""
     found = np.full(images.shape, fill, np.float32)
-    (to_row, from_row), (to_column, from_column) = _kept(down, images.shape[1]), _kept(right, images.shape[2])
+    (to_row, from_row), (to_column, from_column) = _overlap(down, images.shape[1]), _overlap(right, images.shape[2])
     found[:, to_row, to_column] = images[:, from_row, from_column]
     return found
 
 
-def _kept(move: int, side: int) -> tuple[slice, slice]:
+def _overlap(move: int, side: int) -> tuple[slice, slice]:
     """Where pixels go to, and where they come from."""
     left = max(0, side - abs(move))
     ahead, behind = slice(side - left, side), slice(0, left)

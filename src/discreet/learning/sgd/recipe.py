@@ -320,7 +320,7 @@ def multiplier_for(
     >>> round(float(multiplier_for(Fraction(2), Fraction("1e-5"), Fraction("0.01"), 1000)), 2)
     0.96
     """
-    _left(epsilon, delta, beside)
+    _refuse_nothing_left(epsilon, delta, beside)
     high = 2 * gaussian_multiplier(epsilon=epsilon, delta=delta, method="analytic")
     while _spent(_run(rate, high, steps, beside), delta) > epsilon:
         high *= 2
@@ -338,7 +338,7 @@ def steps_for(
     >>> steps_for(Fraction(2), Fraction("1e-5"), Fraction("0.01"), Fraction(1))
     1202
     """
-    _left(epsilon, delta, beside)
+    _refuse_nothing_left(epsilon, delta, beside)
 
     def fits(count: int) -> bool:
         return _spent(_run(rate, multiplier, count, beside), delta) <= epsilon
@@ -364,7 +364,7 @@ def _steps(steps: int | None, epochs: Number | None, rate: Fraction) -> int | No
     return None if steps is None else integer(steps, "steps", at_least=1, at_most=_MOST_STEPS)
 
 
-def _left(epsilon: Fraction, delta: Fraction, beside: Loss | None) -> None:
+def _refuse_nothing_left(epsilon: Fraction, delta: Fraction, beside: Loss | None) -> None:
     """Refuse where nothing of the budget is left for the training."""
     if beside is not None and _spent(beside, delta) >= epsilon:
         raise BudgetExceeded(

@@ -133,7 +133,7 @@ def noise_deviation(recipe: Recipe) -> Fraction:
 
 def squared_reach(recipe: Recipe) -> Fraction:
     """The largest squared norm of what one example adds to a step's sum, on that grid: gradients, then riders."""
-    return _left(recipe.riders) * UNITS**2 + sum(size**2 for size in _rider_sizes(recipe))
+    return _gradient_share(recipe.riders) * UNITS**2 + sum(size**2 for size in _rider_sizes(recipe))
 
 
 def contributions(
@@ -155,7 +155,7 @@ def contributions(
     total = np.zeros(sum(p.size for p in state.parameters) + RIDERS, np.int64)
     sums = shaped(total[:-RIDERS], state.parameters)
     clip = _clip(state.clip, len(sums) if recipe.per_layer else None)
-    clipping = Clipping(clip, sums, share=_left(recipe.riders))
+    clipping = Clipping(clip, sums, share=_gradient_share(recipe.riders))
     for part in _parts(lot, state.parameters, recipe, network):
         with np.errstate(all="ignore"):  # a network that diverges gives NaN, which counts as nothing
             losses, gradients = network.mean_gradients(state.parameters, x[part], y[part], augment, recipe.copies)
@@ -201,7 +201,7 @@ def step(state: State, noisy: Ints, recipe: Recipe, units: int = UNITS) -> None:
     (1, [0.0])
     """
     lot = float(recipe.lot)
-    scale = float(state.clip) / (units * math.sqrt(_left(recipe.riders)) * lot)
+    scale = float(state.clip) / (units * math.sqrt(_gradient_share(recipe.riders)) * lot)
     gradients = shaped(noisy[:-RIDERS].astype(np.float32) * np.float32(scale), state.parameters)
     with np.errstate(all="ignore"):
         recipe.optimizer.step(state.parameters, state.memory, gradients, state.step / recipe.steps)
@@ -235,7 +235,7 @@ def _clip(norm: Fraction, layers: int | None) -> Clip:
 
 
 @lru_cache(maxsize=16)
-def _left(riders: tuple[Fraction, ...]) -> Fraction:
+def _gradient_share(riders: tuple[Fraction, ...]) -> Fraction:
     """The share of the squared norm that the riders leave to the gradients."""
     return Fraction(1 - sum(riders))
 

@@ -290,7 +290,7 @@ class DuckdbReports(ReportStore):
     def append(self, survey: Survey, batch: Batch, received: datetime) -> Counts:
         """Add what is new, in one transaction."""
         moment = received.astimezone(UTC).replace(tzinfo=None)
-        with self._opened(write=True) as connection:
+        with self._transaction(write=True) as connection:
             connection.execute("BEGIN")
             rows = _Rows(connection, survey, make=True)
             number = rows.number
@@ -311,13 +311,13 @@ class DuckdbReports(ReportStore):
 
     @contextmanager
     def _rows(self, survey: Survey) -> "Iterator[_Rows]":
-        with self._opened(write=False) as connection:  # no other program can write meanwhile
+        with self._transaction(write=False) as connection:  # no other program can write meanwhile
             yield _Rows(connection, survey)
 
     # Opening
 
     @contextmanager
-    def _opened(self, *, write: bool) -> "Iterator[duckdb.DuckDBPyConnection]":
+    def _transaction(self, *, write: bool) -> "Iterator[duckdb.DuckDBPyConnection]":
         import duckdb
 
         if not write and not self.path.is_file():
@@ -347,7 +347,7 @@ class DuckdbReports(ReportStore):
             try:
                 return duckdb.connect(str(self.path), read_only=not write, config=config)
             except duckdb.Error as error:
-                busy = any(word in self._said(error) for word in _IN_USE)
+                busy = any(word in self._words_of(error) for word in _IN_USE)
                 if not busy or time.monotonic() >= end:
                     raise self._translated(error, write) from None
                 time.sleep(0.05)
@@ -371,7 +371,7 @@ class DuckdbReports(ReportStore):
     # Words for what went wrong
 
     def _translated(self, error: Exception, write: bool) -> InvalidParameter:
-        said = self._said(error)
+        said = self._words_of(error)
         if any(word in said for word in _FULL):
             return self._refusal("a disk with room", "the disk is full; what was stored before is there; add again")
         if any(word in said for word in _CLOSED):
@@ -382,7 +382,7 @@ class DuckdbReports(ReportStore):
             return self._refusal("a collection", "it is damaged, or a file of another kind")
         return self._refusal("a collection that can be used", f"DuckDB: {str(error).splitlines()[0][:200]}")
 
-    def _said(self, error: Exception) -> str:
+    def _words_of(self, error: Exception) -> str:
         """What DuckDB said, without the name of the file: that may hold any word."""
         text = str(error)
         for name in (str(self.path.resolve()), str(self.path), self.path.name):

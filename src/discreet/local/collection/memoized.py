@@ -199,7 +199,7 @@ class Device:
         Proof. One process at a time holds the lock; a response is read from the file, or written to it and synced
         before its first use.
         """
-        known = self._told(value)
+        known = self._value(value)
         with locked(self.path):
             memory = self._load()
             before = memory.get(known)
@@ -214,7 +214,7 @@ class Device:
         cost = _cost(self.memoized, count + 1) - _cost(self.memoized, count)
         return self.memoized.report(np.array([words], np.int64), entropy=entropy), Pure(cost)
 
-    def _told(self, value: int) -> int:
+    def _value(self, value: int) -> int:
         values = read_values(value, self.memoized.size)
         if values.size != 1:
             raise InvalidParameter("value", f"{values.size} of them", "one value; a device answers for one person")

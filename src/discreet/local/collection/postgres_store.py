@@ -92,14 +92,14 @@ class PostgresReports(ReportStore):
     """
 
     def __init__(self, address: str, *, patience: float = 10.0) -> None:
-        self._address, self.patience, self.name = address, patience, _shown(address)
+        self._address, self.patience, self.name = address, patience, _without_secrets(address)
 
     def __repr__(self) -> str:
         return f"PostgresReports({self.name!r})"
 
     def append(self, survey: Survey, batch: Batch, received: datetime) -> Counts:
         """Add what is new, in one transaction."""
-        with self._opened(write=True) as connection:
+        with self._transaction(write=True) as connection:
             connection.execute(_DURABLE)
             rows = _Rows(connection, survey, make=True)
             number = rows.number
@@ -112,13 +112,13 @@ class PostgresReports(ReportStore):
 
     @contextmanager
     def _rows(self, survey: Survey) -> "Iterator[_Rows]":
-        with self._opened(write=False) as connection:  # one snapshot
+        with self._transaction(write=False) as connection:  # one snapshot
             yield _Rows(connection, survey)
 
     # Opening
 
     @contextmanager
-    def _opened(self, *, write: bool) -> "Iterator[Connection]":
+    def _transaction(self, *, write: bool) -> "Iterator[Connection]":
         """A connection inside a transaction, which is committed at the end."""
         psycopg = _psycopg()
         try:
@@ -176,12 +176,12 @@ def _psycopg() -> Any:
     return psycopg
 
 
-def _shown(address: str) -> str:
+def _without_secrets(address: str) -> str:
     """The address without secrets: user, host, port and database.
 
     What libpq says about an address that it cannot read may quote a password, so nothing of that is told.
 
-    >>> _shown("postgresql://ann:secret@db.example.org:5433/surveys?sslmode=require")
+    >>> _without_secrets("postgresql://ann:secret@db.example.org:5433/surveys?sslmode=require")
     'postgresql://ann@db.example.org:5433/surveys'
     """
     psycopg = _psycopg()

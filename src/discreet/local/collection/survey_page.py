@@ -59,7 +59,7 @@ def page(survey: Survey, *, endpoint: str | None = None) -> str:
         "answers": [] if survey.places else list(survey.labels),
         "area": _area(survey.area) if survey.places else None,
         "times": survey.times,
-        "epsilon": _shown(survey.cost),
+        "epsilon": _few_digits(survey.cost),
         "how": how_words(survey),
         "cost": cost_words(survey),
         "endpoint": endpoint,
@@ -137,19 +137,19 @@ def cost_words(survey: Survey) -> str:
     if survey.places:
         slack = survey.area.slack
         start = (
-            f"A report costs ε = {_shown(each)} for each km: it is {_growth(each * (1 + slack))} as likely as it would "
-            f"be from a place 1 km away, and {_growth(each * (2 + slack))} as from 2 km away (the cells of the map, "
-            "which add to the distance, are counted)."
+            f"A report costs ε = {_few_digits(each)} for each km: it is {_growth(each * (1 + slack))} as likely as it "
+            f"would be from a place 1 km away, and {_growth(each * (2 + slack))} as from 2 km away (the cells of the "
+            "map, which add to the distance, are counted)."
         )
     else:
         start = (
-            f"A report costs ε = {_shown(each)}: it is {_growth(each)} as likely as it would be with any other "
+            f"A report costs ε = {_few_digits(each)}: it is {_growth(each)} as likely as it would be with any other "
             f"answer. Whoever thinks two answers equally likely can be at most {_sure(each)} sure of one of them "
             "afterward."
         )
     if survey.times == 1:
         return f"{start} You are asked once."
-    total = f"ε = {_shown(survey.times * each)}" + (" for each km" if survey.places else "")
+    total = f"ε = {_few_digits(survey.times * each)}" + (" for each km" if survey.places else "")
     return f"{start} You are asked at most {survey.times} times, which costs at most {total} in all."
 
 
@@ -166,7 +166,7 @@ def _moved(report: PlanarReport) -> str:
     )
 
 
-def _shown(epsilon: Fraction) -> str:
+def _few_digits(epsilon: Fraction) -> str:
     """A few digits, rounded up."""
     return text_up(epsilon, 4)
 

@@ -138,8 +138,8 @@ class Response(_Limited):
         truth = 1 / (1 + math.exp(-self.limit))
         lie = math.exp(-self.limit) * truth
         p, q = np.zeros(len(edges) + 1), np.zeros(len(edges) + 1)
-        _put(edges, self.limit, p, truth, q, lie)
-        _put(edges, -self.limit, p, lie, q, truth)
+        _add_lump(edges, self.limit, p, truth, q, lie)
+        _add_lump(edges, -self.limit, p, lie, q, truth)
         return p, q
 
 
@@ -151,8 +151,8 @@ class Laplace(_Limited):
         """Two lumps, and the exponentials between them integrated."""
         p, q = _exponential_cells(self.limit, edges)
         p, q = p / 2, q / 2
-        _put(edges, self.limit, p, 0.5, q, math.exp(-self.limit) / 2)
-        _put(edges, -self.limit, p, math.exp(-self.limit) / 2, q, 0.5)
+        _add_lump(edges, self.limit, p, 0.5, q, math.exp(-self.limit) / 2)
+        _add_lump(edges, -self.limit, p, math.exp(-self.limit) / 2, q, 0.5)
         return p, q
 
 
@@ -177,7 +177,7 @@ def _exponential_cells(limit: float, edges: Array) -> Cells:
     return np.exp((x[:-1] - limit) / 2) * growth, np.exp(-(x[1:] + limit) / 2) * growth
 
 
-def _put(edges: Array, loss: float, p: Array, p_mass: float, q: Array, q_mass: float) -> None:
+def _add_lump(edges: Array, loss: float, p: Array, p_mass: float, q: Array, q_mass: float) -> None:
     """Add a lump to the cell it lies in; cells are open below and closed above."""
     at = int(np.searchsorted(edges, loss, side="left"))
     p[at] += p_mass

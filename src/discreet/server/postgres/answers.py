@@ -68,7 +68,7 @@ class Answers:
         self.session.check_still_valid()
         match statement:
             case st.Show(name):
-                return self._shown(name).schema
+                return self._setting(name).schema
             case st.Explain():
                 return _texts("QUERY PLAN", []).schema
             case st.Select(sql):
@@ -84,7 +84,7 @@ class Answers:
         stop = stop or Stop()
         match statement:
             case st.Show(name):
-                return Result(self._shown(name), "SHOW")
+                return Result(self._setting(name), "SHOW")
             case st.Explain(question, as_json):
                 return self._explained(question, values, as_json)
             case st.Select(sql):
@@ -158,12 +158,14 @@ class Answers:
             notices: tuple[tuple[str, str], ...] = ()
         else:
             with self._pointing(text, sql):
-                table, notices = self._asked(text, schema, stop)
+                table, notices = self._answer_question(text, schema, stop)
         if schema is not None:
             table = fitted(table, schema)
         return Result(table, f"SELECT {table.num_rows}", notices)
 
-    def _asked(self, text: str, schema: Any, stop: Stop) -> "tuple[pyarrow.Table, tuple[tuple[str, str], ...]]":
+    def _answer_question(
+        self, text: str, schema: Any, stop: Stop
+    ) -> "tuple[pyarrow.Table, tuple[tuple[str, str], ...]]":
         require(self.session.token, Right.ASK)
         question = self.question(text)
         if schema is not None and self._columns_of(question).names != schema.names:
@@ -231,7 +233,7 @@ class Answers:
             "cursors": list(self.cursors),
         }
 
-    def _shown(self, name: str) -> "pyarrow.Table":
+    def _setting(self, name: str) -> "pyarrow.Table":
         import pyarrow as pa
 
         if name == "discreet.budget":

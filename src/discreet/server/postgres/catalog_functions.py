@@ -235,7 +235,7 @@ def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, in
     """A function that DuckDB lacks, or would answer for itself."""
     if isinstance(node, exp.Column) and not node.table and not node.this.args.get("quoted"):
         word = node.name.casefold()
-        return _named(literal(facts[word]), node, word) if word in _WORDS else node
+        return _with_name(literal(facts[word]), node, word) if word in _WORDS else node
     if not isinstance(node, exp.Func):
         return node
     if isinstance(node, exp.Anonymous):
@@ -245,17 +245,17 @@ def _function(node: exp.Expr, facts: Mapping[str, Any], numbers: Mapping[str, in
         arguments = [part for part in node.args.values() if isinstance(part, exp.Expr)]
     name = {"current_version": "version"}.get(name, name)
     if name in _NOW:
-        return _named(exp.cast(literal(facts["now"]), "TIMESTAMPTZ"), node, "now")
+        return _with_name(exp.cast(literal(facts["now"]), "TIMESTAMPTZ"), node, "now")
     if name in facts:
-        return _named(literal(facts[name]), node, name)
+        return _with_name(literal(facts[name]), node, name)
     if name in _TRUE:
-        return _named(exp.true(), node, name)
+        return _with_name(exp.true(), node, name)
     if name in _FALSE:
-        return _named(exp.false(), node, name)
+        return _with_name(exp.false(), node, name)
     if name in _NULL:
-        return _named(exp.cast(exp.Null(), "VARCHAR"), node, name)
+        return _with_name(exp.cast(exp.Null(), "VARCHAR"), node, name)
     if name in _ZERO:
-        return _named(exp.Literal.number(0), node, name)
+        return _with_name(exp.Literal.number(0), node, name)
     return _computed(node, name, arguments, facts, numbers)
 
 
@@ -282,59 +282,59 @@ def _computed(  # noqa: PLR0911, PLR0912 (one return a function)
     first = arguments[0] if arguments else exp.Null()
     match name:
         case "format_type":
-            return _named(_type_text(first), node, name)
+            return _with_name(_type_text(first), node, name)
         case "pg_get_userbyid":
             text = f"SELECT rolname FROM pg_catalog.pg_roles WHERE oid = {_MARK} LIMIT 1"  # noqa: S608
-            return _named(_scalar(text, first), node, name)
+            return _with_name(_scalar(text, first), node, name)
         case "pg_encoding_to_char":
-            return _named(exp.Literal.string("UTF8"), node, name)
+            return _with_name(exp.Literal.string("UTF8"), node, name)
         case "current_schemas":
-            return _named(literal(["pg_catalog", "public"]), node, name)
+            return _with_name(literal(["pg_catalog", "public"]), node, name)
         case "current_setting":
             known = facts["settings"].get(first.name.casefold())
-            return _named(exp.Null() if known is None else literal(known), node, name)
+            return _with_name(exp.Null() if known is None else literal(known), node, name)
         case "set_config" if first.name.casefold().startswith("discreet."):
             raise InvalidQuery("set_config of a term of questions", f"write SET {first.name} = …")
         case "set_config":
-            return _named((arguments[1] if len(arguments) > 1 else exp.Null()).copy(), node, name)
+            return _with_name((arguments[1] if len(arguments) > 1 else exp.Null()).copy(), node, name)
         case "obj_description":
-            return _named(_described(first, exp.Literal.number(0)), node, name)
+            return _with_name(_described(first, exp.Literal.number(0)), node, name)
         case "col_description" if len(arguments) > 1:
-            return _named(_described(first, arguments[1]), node, name)
+            return _with_name(_described(first, arguments[1]), node, name)
         case "shobj_description":
             text = f"SELECT description FROM pg_catalog.pg_shdescription WHERE objoid = {_MARK} LIMIT 1"  # noqa: S608
-            return _named(_scalar(text, first), node, name)
+            return _with_name(_scalar(text, first), node, name)
         case "format" if first.name == "%I.%I" and len(arguments) == 1 and len(node.expressions) == 2:
             return exp.func("concat", node.expressions[0], exp.Literal.string("."), node.expressions[1])
         case "format" if first.name == "%I.%I" and len(arguments) == 3:
             return exp.func("concat", arguments[1], exp.Literal.string("."), arguments[2])
         case "format" if first.name == "%I" and node.expressions:
-            return _named(node.expressions[-1].copy(), node, name)
+            return _with_name(node.expressions[-1].copy(), node, name)
         case "quote_ident":
-            return _named(first.copy(), node, name)
+            return _with_name(first.copy(), node, name)
         case "quote_literal" | "quote_nullable":
-            return _named(_quoted(first, "NULL" if name == "quote_nullable" else None), node, name)
+            return _with_name(_quoted(first, "NULL" if name == "quote_nullable" else None), node, name)
         case "pg_size_pretty":
-            return _named(exp.Literal.string("0 bytes"), node, name)
+            return _with_name(exp.Literal.string("0 bytes"), node, name)
         case "to_regclass":
             plain = first.name.replace('"', "").rpartition(".")[2] if isinstance(first, exp.Literal) else ""
-            return _named(literal(numbers.get(plain)), node, name)
+            return _with_name(literal(numbers.get(plain)), node, name)
         case "_pg_expandarray":  # of the columns of an index, of which there is none
             return sqlglot.parse_one("{'x': CAST(NULL AS BIGINT), 'n': CAST(NULL AS BIGINT)}", read="duckdb")
         case "json_build_object":
             return exp.Anonymous(this="json_object", expressions=[part.copy() for part in arguments])
         case "array_upper":
-            return _named(exp.Anonymous(this="len", expressions=[first.copy()]), node, name)
+            return _with_name(exp.Anonymous(this="len", expressions=[first.copy()]), node, name)
         case "array_lower":
-            return _named(exp.Literal.number(1), node, name)
+            return _with_name(exp.Literal.number(1), node, name)
         case "parse_ident":
             bare = exp.Anonymous(this="replace", expressions=[first.copy(), literal('"'), literal("")])
-            return _named(exp.Anonymous(this="string_split", expressions=[bare, literal(".")]), node, name)
+            return _with_name(exp.Anonymous(this="string_split", expressions=[bare, literal(".")]), node, name)
         case _:
             return node
 
 
-def _named(value: exp.Expr, node: exp.Expr, name: str) -> exp.Expr:
+def _with_name(value: exp.Expr, node: exp.Expr, name: str) -> exp.Expr:
     """A value that stands for a function among the columns of a SELECT has the function's name."""
     if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
         return exp.alias_(value, name, quoted=True)

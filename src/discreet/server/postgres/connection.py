@@ -155,7 +155,7 @@ class Connection:
         if not self.ended:
             self.frames.feed(data)
             self._pump()
-        return self._taken()
+        return self._pending_acts()
 
     def done(self, result: Any = None, error: BaseException | None = None) -> list[Act]:
         """The work of the last `Run` is over."""
@@ -163,14 +163,14 @@ class Connection:
             self.busy = False
             self._advance(result, error)
             self._pump()
-        return self._taken()
+        return self._pending_acts()
 
     def secured(self) -> list[Act]:
         """TLS is spoken from here on."""
         self.encrypted = True
-        return self._taken()
+        return self._pending_acts()
 
-    def _taken(self) -> list[Act]:
+    def _pending_acts(self) -> list[Act]:
         acts, self._acts = self._acts, []
         return acts
 
@@ -545,9 +545,9 @@ class Connection:
 
         portal.result, portal.rows = result, _ = yield Run(answered, stop)
         portal.size += 0 if result.table is None else int(result.table.nbytes)
-        yield from self._told(result)
+        yield from self._notices(result)
 
-    def _told(self, result: Result) -> Talk:
+    def _notices(self, result: Result) -> Talk:
         """The notices of an answer, if the client wants any."""
         least = self._work.settings.value("client_min_messages").casefold()
         if least not in ("warning", "error", "fatal", "panic"):
@@ -590,7 +590,7 @@ class Connection:
             return
         table = result.table
         data = yield Run(lambda: b"".join(map(fr.copy_data, copied(table, statement))))
-        yield from self._told(result)
+        yield from self._notices(result)
         yield Send(fr.copy_begins(statement.form == "binary", table.num_columns))
         yield Send(data + fr.COPIED + fr.complete(f"COPY {table.num_rows}"))
 

@@ -145,7 +145,7 @@ class Listener:
         throttle = self.service.throttle
         return Door(
             verifier=self._verifier,
-            open=self._opened,
+            open=self._session_of,
             refused=partial(throttle.failed, address),
             wait=partial(throttle.wait, address),
             tls=self.tls is not None,
@@ -172,7 +172,7 @@ class Listener:
         token = self._token(user, dataset)
         return unknown_verifier(f"{dataset}\0{user}", self._secret) if token is None else token.verifier
 
-    def _opened(self, user: str, dataset: str) -> Answers:
+    def _session_of(self, user: str, dataset: str) -> Answers:
         token = self._token(user, dataset)
         if token is None:
             raise AccessDenied("this token is not valid")

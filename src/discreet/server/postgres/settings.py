@@ -116,7 +116,7 @@ class Settings:
         if value is None:
             self._values.pop(name, None)
         else:
-            self._values[name] = self._kept(name, value)
+            self._values[name] = self._checked_value(name, value)
         if local:
             self._before.setdefault(name, before)
         else:
@@ -135,7 +135,7 @@ class Settings:
         self.set(name, value)
         self._start[name] = self._values.pop(name)
 
-    def _kept(self, name: str, value: str) -> str:
+    def _checked_value(self, name: str, value: str) -> str:
         if len(value) > _LONGEST or (name not in self._start and len(self._values) >= _MOST):
             raise InvalidParameter("SET", name, f"at most {_MOST} settings of {_LONGEST} characters each")
         return _checked(name, value.strip("'"))

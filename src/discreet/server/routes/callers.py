@@ -32,7 +32,7 @@ async def tokens_of(request: Request) -> dict[str, Token]:
     """What the token of a request opens, by dataset; of a browser that is signed in, what its session opens."""
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     if not scheme and (known := browser_tokens(request)):
-        return _known(request, known)
+        return _remember(request, known)
     if scheme.lower() != "bearer" or not text:
         refusal = AccessDenied("a token is needed: send the header Authorization: Bearer TOKEN")
         raise Refused(refusal, 401, **_CHALLENGE)
@@ -43,10 +43,10 @@ async def tokens_of(request: Request) -> dict[str, Token]:
         raise throttled(refusal) from None
     except AccessDenied as refusal:
         raise Refused(refusal, 401, **_CHALLENGE) from None
-    return _known(request, tokens)
+    return _remember(request, tokens)
 
 
-def _known(request: Request, tokens: dict[str, Token]) -> dict[str, Token]:
+def _remember(request: Request, tokens: dict[str, Token]) -> dict[str, Token]:
     request.state.token = next(iter(tokens.values()))
     request.state.caller = request.state.token.id
     return tokens

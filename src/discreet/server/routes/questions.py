@@ -87,10 +87,10 @@ async def ask(
     question, text = body.question, await request.body()
     if len(text) <= _SHORT:
         session.place.bodies.put((request.headers.get("content-type", ""), text), question)
-    return await _asked(request, session, question, idempotency_key, intervals=intervals)
+    return await _answer(request, session, question, idempotency_key, intervals=intervals)
 
 
-async def _asked(
+async def _answer(
     request: Request, session: Session, question: Question, key: str | None = None, *, intervals: bool = False
 ) -> Response:
     kind = answers_kind(request, question)
@@ -119,7 +119,7 @@ async def _asked_again(request: Request, session: Session) -> Response | None:
     except ClientDisconnect:
         return None  # for the framework to tell
     question = session.place.bodies.get((request.headers.get("content-type", ""), text))
-    return None if question is None else await _asked(request, session, question)
+    return None if question is None else await _answer(request, session, question)
 
 
 ask.repeated = _asked_again  # type: ignore[attr-defined]
