@@ -58,7 +58,7 @@ MODELS = {
     "Histogram": {**BUDGET, **BOX, "bins": 2},
     "KernelDensity": {**BUDGET, **BOX, "bins": 2, "bandwidth": 1},
     "DPClassifier": {**NETWORK, "classes": "public"},
-    "DPRegressor": {**NETWORK, "target": (-200, 200)},
+    "DPRegressor": {**NETWORK, "target_bounds": (-200, 200)},
 }
 
 
