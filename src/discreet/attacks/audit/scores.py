@@ -218,13 +218,13 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
     def describe(code: int) -> str:
         place, bit = divmod(code, 4096)
         ends = np.concatenate([[-np.inf], shape.edges, [np.inf, np.nan]])
-        return f"2^{bit - 1100} in [{ends[place]:.4g}, {ends[place + 1]:.4g})"
+        return f"2^{bit - 1100} (outputs in [{ends[place]:.4g}, {ends[place + 1]:.4g}))"
 
     values = number.of(x)
     if (values == np.rint(values)).all():
         return
     summary = f"the lowest bit of {number.words}, by where it lies, is one of {{:,}} that floating-point noise leaves"
-    feature = LabelOf(f"where {number.words} lies and its lowest bit", of, describe, summary)
+    feature = LabelOf(f"the lowest bit of {number.words}", of, describe, summary)
     result = _cells(feature, of(x), of(other), {})
     if result is not None:
         yield result
