@@ -122,6 +122,23 @@ def test_the_journalists_risk_is_that_of_the_population(kind: str, rate: float) 
     assert found.marketer == found.journalist.mean
 
 
+@pytest.mark.parametrize(("rate", "least", "words"), [
+    (0.05, 0.65, "within a factor of two of the truth"),
+    (0.02, 0.35, "Rough estimates"),
+])  # fmt: skip
+def test_half_crowded_half_alone_is_the_hardest_and_the_report_says_how_hard(rate, least, words) -> None:  # type: ignore[no-untyped-def]
+    """Half of the people are in 200 cells, half in 59,000: Pitman's model understates, by as much as the guide says."""
+    generator = np.random.default_rng(7)
+    crowded = generator.random(40_000) < 0.5
+    cell = np.where(crowded, generator.integers(0, 200, 40_000), generator.integers(1000, 60_000, 40_000))
+    sample = generator.permutation(cell)[: int(rate * len(cell))]
+    truth = float((1 / np.bincount(cell)[sample]).mean())
+    found = risk(Classes.numbered(np.unique(sample, return_inverse=True)[1]), population=len(cell))
+    assert found.journalist is not None
+    assert least * truth < found.journalist.mean < truth
+    assert words in found.text()
+
+
 def test_even_cells_are_never_understated() -> None:
     """Ten people in every cell, which Pitman's model cannot say: the estimate is above the truth, at most 2.5 times."""
     generator = np.random.default_rng(6)
