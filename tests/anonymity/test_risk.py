@@ -57,6 +57,13 @@ def test_weighted_rows_count_as_people() -> None:
     assert risk(light).as_dict() == risk(classes_of([5, 1])).as_dict()
 
 
+def test_one_person_is_unique_and_two_are() -> None:
+    visits = Classes.numbered(np.array([0, 0, 1, 2]))
+    assert "3 people, 3 classes; 3 people (100.0%) are unique." in risk(visits, units=np.array([7, 7, 8, 9])).text()
+    assert "2 rows, 1 class; 0 rows" in risk(Classes.numbered(np.array([0, 0]))).text()
+    assert "3 rows, 2 classes; 1 row (33.3%) is unique." in risk(Classes.numbered(np.array([0, 0, 1]))).text()
+
+
 def test_nothing_is_at_risk_where_all_is_suppressed() -> None:
     found = risk(Classes.numbered(np.array([-1, -1])))
     assert (found.rows, found.suppressed, found.prosecutor.highest, found.unique_share) == (0, 2, 0.0, 0.0)

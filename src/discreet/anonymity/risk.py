@@ -297,9 +297,11 @@ class Risk:
         """The risks in a few lines."""
         hidden = f", {self.suppressed} suppressed" if self.suppressed else ""
         prosecutor, counted = self.prosecutor, self.counted
+        single = {"rows": "row", "people": "person"}[counted]
+        alone, are = (single, "is") if self.sample_uniques == 1 else (counted, "are")
         lines = [
-            f"{self.rows} {counted}{hidden}, {self.classes} classes; {self.sample_uniques} {counted} "
-            f"({self.unique_share:.1%}) are unique.",
+            f"{self.rows} {counted}{hidden}, {self.classes} {'class' if self.classes == 1 else 'classes'}; "
+            f"{self.sample_uniques} {alone} ({self.unique_share:.1%}) {are} unique.",
             f"prosecutor  highest {prosecutor.highest:.3g}, mean {prosecutor.mean:.3g}, "
             f"{prosecutor.at_risk:.1%} of {counted} above {self.threshold:.3g}",
         ]
