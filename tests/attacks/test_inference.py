@@ -274,6 +274,21 @@ def test_rare_secrets_that_follow_from_what_is_known_do_not_stand_out():
         assert [group.name for group in told(third, people, others).groups] == ["the 20 rarest secrets"]
 
 
+def test_a_secret_that_no_control_has_does_not_fall():
+    """150 secrets that follow from the job: an independent sample tells them to everybody, controls or not."""
+
+    def world(seed):
+        rng = np.random.default_rng(seed)
+        job = rng.integers(0, 600, 1000)
+        secret = np.where(job < 150, np.where(rng.random(1000) < 0.95, job, rng.integers(0, 150, 1000)), -1)
+        return {"age": job, "zip": rng.integers(18, 30, 1000), "sex": np.zeros(1000), "illness": secret}
+
+    for seed in range(4):
+        people, others, third = (world(50 + 3 * seed + i) for i in range(3))
+        assert len(set(people["illness"]) - set(others["illness"])) > 10
+        assert told(third, people, others).verdict in ("holds", "undecided")
+
+
 def test_the_ends_of_numbers_are_judged_on_their_own():
     """Only the rows of the highest tenth are copied."""
     high = PEOPLE["income"] > np.quantile(PEOPLE["income"], 0.9)

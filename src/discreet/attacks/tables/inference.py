@@ -105,6 +105,7 @@ def by_secret(
             confidence,
             looks=len(there),
             chance=float(chance[codes[0] == place].mean()),
+            controlled=len(codes[1]) > 0,
         )
         if group.reference.low == 1:  # the answer that is the same for everybody is right about all of them
             continue
@@ -116,8 +117,15 @@ def by_secret(
         among = [np.isin(part, list(rare)) for part in codes]
         recalled = [hits[part] for hits, part in zip(right, among, strict=True)]
         name = f"the {len(rare)} rarest secrets" if len(rare) > 1 else "the rarest secret"
-        by_chance = float(chance[among[0]].mean())
-        together = _compared(name, recalled, plain[among[0]], confidence, looks=len(there), chance=by_chance)
+        together = _compared(
+            name,
+            recalled,
+            plain[among[0]],
+            confidence,
+            looks=len(there),
+            chance=float(chance[among[0]].mean()),
+            controlled=len(codes[1]) > 0,
+        )
         alone = _remarkable(rare.values(), together, 1 - (1 - confidence) / len(there)) if len(rare) > 1 else ()
         groups += [*alone, together]
     names = tuple(f"{secrets.words[place]}: {secrets.names[place]}" for place in there[:_COMMON].tolist())
@@ -140,13 +148,18 @@ def _remarkable(rare: Iterable[Comparison], together: Comparison, confidence: fl
                 yield group
 
 
-def _compared(name: str, sides: list[Mask], plain: Mask, confidence: float, *, looks: int, chance: float) -> Comparison:
-    """Success among the people of a secret, beside the controls who have it and the answer that is always the same."""
+def _compared(
+    name: str, sides: list[Mask], plain: Mask, confidence: float, *, looks: int, chance: float, controlled: bool
+) -> Comparison:
+    """Success among the people of a secret, beside the controls who have it and the answer that is always the same.
+
+    Where there are controls but none of them has the secret, what would be told to outsiders is unknown: up to 1.
+    """
     wide = 1 - (1 - confidence) / looks
     limits = [(Share.among(hits, confidence=confidence), Share.among(hits, confidence=wide)) for hits in sides]
     success = replace(limits[0][0], low=limits[0][1].low)
     control = replace(limits[1][0], high=limits[1][1].high)
-    if not len(sides[1]):
+    if not controlled:
         control = Share.known(chance)
     elif chance > control.value:
         control = replace(control, value=chance, low=chance, high=max(control.high, chance))
