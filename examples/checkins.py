@@ -1,9 +1,9 @@
 """Check-ins that nobody is trusted with: the comparison of claim C8, on any CSV of points.
 
 Everybody reports a noisy place. Which noise, and which estimator, gives the best map back? Planar Laplace at "ln 2 at
-1 km" and k-ary randomized response at ln 8 protect a place within about 1 km² alike; distances to the true map are
-earth mover's, in km, over several seeds. Then better estimates from the same reports, and other noise at the same
-guarantee.
+1 km" and k-ary randomized response at ln 8 allow the same likelihood ratio, 8, for places 3 km apart, the width of the
+area; for nearer ones planar noise protects more. Distances to the true map are earth mover's, in km, over several
+seeds. Then better estimates from the same reports, and other noise at the same guarantee.
 
     python examples/checkins.py ../shared/data/gowalla/san_francisco.csv --weight checkins \\
         --center 37.7855 -122.4075 --width 3 --cell 0.1 --seeds 5 --out demo-out

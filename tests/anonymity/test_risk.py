@@ -57,6 +57,13 @@ def test_weighted_rows_count_as_people() -> None:
     assert risk(light).as_dict() == risk(classes_of([5, 1])).as_dict()
 
 
+def test_one_person_is_unique_and_two_are() -> None:
+    visits = Classes.numbered(np.array([0, 0, 1, 2]))
+    assert "3 people, 3 classes; 3 people (100.0%) are unique." in risk(visits, units=np.array([7, 7, 8, 9])).text()
+    assert "2 rows, 1 class; 0 rows" in risk(Classes.numbered(np.array([0, 0]))).text()
+    assert "3 rows, 2 classes; 1 row (33.3%) is unique." in risk(Classes.numbered(np.array([0, 0, 1]))).text()
+
+
 def test_nothing_is_at_risk_where_all_is_suppressed() -> None:
     found = risk(Classes.numbered(np.array([-1, -1])))
     assert (found.rows, found.suppressed, found.prosecutor.highest, found.unique_share) == (0, 2, 0.0, 0.0)
@@ -120,6 +127,23 @@ def test_the_journalists_risk_is_that_of_the_population(kind: str, rate: float) 
     assert found.journalist is not None
     assert found.journalist.mean == pytest.approx(truth, rel=0.25)
     assert found.marketer == found.journalist.mean
+
+
+@pytest.mark.parametrize(("rate", "least", "words"), [
+    (0.05, 0.65, "within a factor of two of the truth"),
+    (0.02, 0.35, "Rough estimates"),
+])  # fmt: skip
+def test_half_crowded_half_alone_is_the_hardest_and_the_report_says_how_hard(rate, least, words) -> None:  # type: ignore[no-untyped-def]
+    """Half of the people are in 200 cells, half in 59,000: Pitman's model understates, by as much as the guide says."""
+    generator = np.random.default_rng(7)
+    crowded = generator.random(40_000) < 0.5
+    cell = np.where(crowded, generator.integers(0, 200, 40_000), generator.integers(1000, 60_000, 40_000))
+    sample = generator.permutation(cell)[: int(rate * len(cell))]
+    truth = float((1 / np.bincount(cell)[sample]).mean())
+    found = risk(Classes.numbered(np.unique(sample, return_inverse=True)[1]), population=len(cell))
+    assert found.journalist is not None
+    assert least * truth < found.journalist.mean < truth
+    assert words in found.text()
 
 
 def test_even_cells_are_never_understated() -> None:

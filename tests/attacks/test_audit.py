@@ -314,6 +314,21 @@ def test_what_gives_a_mechanism_away_is_said_in_words(mechanism, x, neighbor, wo
     assert all(word in drawn for word in found.event.replace("'", " ").split()[:3])
 
 
+def test_a_plain_event_that_refutes_the_claim_is_shown_before_a_stronger_riddle():
+    """Too little noise, in floats: their last bits prove an ε of 6, a threshold one of 3.6, which anybody can read."""
+
+    def sums(people, n, rng):
+        return sum(people) + rng.laplace(0, 10, n)
+
+    found = auditing(mechanism=sums, x=[1, 2, 3, 40], neighbor=[1, 2, 3], claimed=1, samples=20_000, seed=3).find()
+    assert found.event.startswith(("answers of at", "answers above", "answers below"))
+    assert found.broken
+    assert found.epsilon > 5  # the bound is that of the stronger event
+    fair = auditing(mechanism=sums, x=[1, 2, 3, 4], neighbor=[1, 2, 3], claimed=1, samples=20_000, seed=3).find()
+    assert fair.broken  # here nothing plain refutes the claim, so the riddle is what is seen
+    assert "lowest bit of the output" in fair.event
+
+
 def noisy_unless_empty(people, n, rng):
     """Geometric noise, but none where nobody is left: every other pair keeps ε 1."""
     noise = rng.geometric(1 - exp(-1), (2, n))

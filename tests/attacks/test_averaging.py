@@ -37,25 +37,53 @@ def test_noise_without_a_ledger_falls():
 
 
 def test_kept_answers_hold():
-    """The same answer every time is one answer: wrong, mostly, since the noise has scale 20."""
-    report = attack(CachedAnswers(Noisy(Raw(ILL), epsilon="0.05", seed=4)))
+    """The same answer every time is one answer, and ε 0.05 allows to be right about 51.2 % of even bits."""
+    ill = np.random.default_rng(2).random(5000) < 0.5
+    again = [[[person]] * 10 for person in range(5000)]
+    report = attack(CachedAnswers(Noisy(Raw(ill), epsilon="0.05", seed=4)), again, ill)
     assert report.facts["answers that count, mean"] == "1"
-    assert report.success.value < 0.2
+    assert report.success.value < 0.5125 + 4.9 * 0.5 / 5000**0.5
     assert report.verdict == "holds"
 
 
 def test_equivalent_questions_within_a_budget_hold():
-    words = [[f"{person} in words {i}" for i in range(250)] for person in range(PEOPLE)]
+    """Bits, by ten answers of ε 0.01 each: in all ε 0.1, which allows to be right about 52.5 % of them."""
+    ill = np.random.default_rng(2).random(5000) < 0.5
+    words = [[f"{person} in words {i}" for i in range(25)] for person in range(5000)]
 
     def make(person):
-        count = lambda text: int(ILL[person])  # noqa: E731
-        return AnswerLimit(Noisy(count, epsilon="0.1", seed=person), answers=10)
+        count = lambda text: int(ill[person])  # noqa: E731
+        return AnswerLimit(Noisy(count, epsilon="0.01", seed=person), answers=10)
 
-    report = attack(Fresh(make, "ε 1 in tenths"), words, epsilon=1)
+    report = attack(Fresh(make, "ε 0.1 in tenths"), words, ill, epsilon="0.1")
     assert report.facts["answers that count, mean"] == "10"
-    assert report.facts["refused, mean"] == "240"
-    assert report.success.value < 0.4
+    assert report.facts["refused, mean"] == "15"
+    assert report.success.value < 0.525 + 4.9 * 0.5 / 5000**0.5
     assert report.verdict == "holds"
+
+
+def test_larger_counts_within_a_budget_hold():
+    """Ten answers of ε 0.1 each about counts of hundreds: a mean that is off by about four."""
+    truth = np.random.default_rng(2).integers(100, 900, PEOPLE)
+    words = [[f"{count} in words {i}" for i in range(250)] for count in range(PEOPLE)]
+
+    def make(count):
+        return AnswerLimit(Noisy(lambda text: int(truth[count]), epsilon="0.1", seed=count), answers=10)
+
+    report = attack(Fresh(make, "ε 1 in tenths"), words, truth, epsilon=1)
+    assert report.success.value < 0.4
+    assert report.facts["refused, mean"] == "240"
+
+
+def test_how_common_a_bit_is_is_used_whether_or_not_the_values_are_stated():
+    """One person in ten has it: by rounding, the attack was right about 66 % where guessing is about 90 %, and held."""
+    ill = np.random.default_rng(1).random(1000) < 0.1
+    again = [[[person]] * 8 for person in range(1000)]
+    stated, not_stated = (
+        attack(Noisy(Raw(ill), epsilon=1, seed=5), again, ill, **more) for more in ({"possible": (0, 1)}, {})
+    )
+    assert not_stated.success.hits == stated.success.hits > 930
+    assert not_stated.verdict == "falls"
 
 
 def test_everything_refused_is_guessing():

@@ -240,6 +240,55 @@ def test_rare_secrets_hold_together_and_fall_alone():
     assert told(part, people, others, targets=10_000).verdict == "falls"
 
 
+def test_three_of_three_are_not_hidden_by_other_rare_secrets():
+    """25 secrets of 40 people each tell nothing; of a 26th, the rows of all three people are copied."""
+
+    def world(seed):
+        rng = np.random.default_rng(seed)
+        names = [f"secret {i:02d}" for i in range(25) for _ in range(40)] + ["HIV"] * 3 + ["none"] * 1500
+        numbers = {name: rng.integers(0, 10**6, len(names)) for name in ("age", "zip", "sex")}
+        return {**numbers, "illness": np.array(names, object)}
+
+    people, others, third = world(1), world(2), world(3)
+    assert told(third, people, others).verdict == "holds"
+    copied = slice(1000, 1003)
+    part = {name: np.r_[third[name][:1000], people[name][copied], third[name][1003:]] for name in people}
+    report = told(part, people, others)
+    assert report.verdict == "undecided"  # three controls cannot say whether outsiders are told too
+    alone, together = report.groups
+    assert (alone.verdict, alone.success.hits, alone.success.trials) == ("undecided", 3, 3)
+    assert (together.name, together.verdict) == ("the 26 rarest secrets", "holds")
+
+
+def test_rare_secrets_that_follow_from_what_is_known_do_not_stand_out():
+    """Twenty secrets of about eleven people each are guessed from the job, inside and outside alike."""
+
+    def world(seed):
+        rng = np.random.default_rng(seed)
+        job, ill = rng.integers(0, 40, 1500), rng.random(1500) < 0.15
+        secret = np.where(ill, np.where(rng.random(1500) < 0.9, job % 20, rng.integers(0, 20, 1500)), -1)
+        return {"age": job, "zip": rng.integers(0, 30, 1500), "sex": rng.integers(0, 2, 1500), "illness": secret}
+
+    for seed in range(4):
+        people, others, third = (world(10 + 3 * seed + i) for i in range(3))
+        assert [group.name for group in told(third, people, others).groups] == ["the 20 rarest secrets"]
+
+
+def test_a_secret_that_no_control_has_does_not_fall():
+    """150 secrets that follow from the job: an independent sample tells them to everybody, controls or not."""
+
+    def world(seed):
+        rng = np.random.default_rng(seed)
+        job = rng.integers(0, 600, 1000)
+        secret = np.where(job < 150, np.where(rng.random(1000) < 0.95, job, rng.integers(0, 150, 1000)), -1)
+        return {"age": job, "zip": rng.integers(18, 30, 1000), "sex": np.zeros(1000), "illness": secret}
+
+    for seed in range(4):
+        people, others, third = (world(50 + 3 * seed + i) for i in range(3))
+        assert len(set(people["illness"]) - set(others["illness"])) > 10
+        assert told(third, people, others).verdict in ("holds", "undecided")
+
+
 def test_the_ends_of_numbers_are_judged_on_their_own():
     """Only the rows of the highest tenth are copied."""
     high = PEOPLE["income"] > np.quantile(PEOPLE["income"], 0.9)

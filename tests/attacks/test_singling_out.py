@@ -156,6 +156,14 @@ def test_fewer_controls_do_not_make_a_leak_small():
     assert "a few people" not in report.page().html() + report.json()
 
 
+def test_a_release_of_more_rows_than_people_is_remarked_on():
+    """Copies of people who are not named are not seen."""
+    few = [{name: column[:200] for name, column in table.items()} for table in (PEOPLE, OTHERS)]
+    report = SinglingOut(released=PEOPLE, people=few[0], controls=few[1], tries=200).run()
+    assert "2,000 rows for 200 people" in report.text()
+    assert "rows for" not in SinglingOut(released=few[0], people=PEOPLE, controls=OTHERS, tries=200).run().text()
+
+
 def test_missing_values_are_not_spoken_of():
     released = {"x": [None, 1.0, 2.0], "t": ["a", None, None]}
     report = SinglingOut(released=released, people=released, controls={"x": [5.0] * 3, "t": ["b"] * 3}, width=1).run()

@@ -167,9 +167,10 @@ def test_a_bit_is_guessed_as_the_nearest_bit():
     """A mean of 7 says 1: an attacker who answered 7 would be weaker than need be."""
     from discreet.attacks.answers.averages import Averaging
 
-    settings = {"questions": [["a"], ["b"]], "truth": [1, 0], "answerer": lambda q: {"a": 7, "b": -3}[q]}
-    assert Averaging(**settings).run().success.hits == 0
-    assert Averaging(**settings, possible=(0, 1)).run().success.hits == 2
+    settings = {"questions": [["a"], ["b"]], "answerer": lambda q: {"a": 7, "b": -3}[q]}
+    assert Averaging(**settings, truth=[5, 0]).run().success.hits == 0
+    for truth, possible in (([1, 0], (0, 1)), ([1, 0], None), ([5, 0], (0, 5))):
+        assert Averaging(**settings, truth=truth, possible=possible).run().success.hits == 2
 
 
 # Mechanisms

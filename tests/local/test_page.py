@@ -559,6 +559,7 @@ def test_a_respondent_points_at_a_map(opened, center):
     area = Area.around(*center, **size) if center else Area.plane(**size)
     browser = opened(places(area, version=34))
     assert browser.visible("map")
+    assert browser.run("getComputedStyle(document.getElementById('map')).overflow") == "visible"  # all four borders
     aim = (
         "(() => { const map = document.getElementById('map'), m = map.getScreenCTM();"
         " map.dispatchEvent(new MouseEvent('click', {bubbles: true, clientX: m.e + m.a * 30.5, clientY: m.f + m.d * 4.5}));"

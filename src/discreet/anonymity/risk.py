@@ -37,6 +37,9 @@ from discreet.tables import read_table
 
 Method = Literal["pitman", "zayatz"]
 _SUMMED, _FARTHEST = 100, 20_000
+_SURER = 0.05  # the share of the population from which on estimates were within a factor of two
+_NEAR = "Estimates from a sample: on generated populations, they were within a factor of two of the truth."
+_ROUGH = "Rough estimates from a small sample: on generated populations, some were several times too low or too high."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,9 +297,11 @@ class Risk:
         """The risks in a few lines."""
         hidden = f", {self.suppressed} suppressed" if self.suppressed else ""
         prosecutor, counted = self.prosecutor, self.counted
+        single = {"rows": "row", "people": "person"}[counted]
+        alone, are = (single, "is") if self.sample_uniques == 1 else (counted, "are")
         lines = [
-            f"{self.rows} {counted}{hidden}, {self.classes} classes; {self.sample_uniques} {counted} "
-            f"({self.unique_share:.1%}) are unique.",
+            f"{self.rows} {counted}{hidden}, {self.classes} {'class' if self.classes == 1 else 'classes'}; "
+            f"{self.sample_uniques} {alone} ({self.unique_share:.1%}) {are} unique.",
             f"prosecutor  highest {prosecutor.highest:.3g}, mean {prosecutor.mean:.3g}, "
             f"{prosecutor.at_risk:.1%} of {counted} above {self.threshold:.3g}",
         ]
@@ -312,6 +317,7 @@ class Risk:
                 f"of {still.sample_uniques} unique {counted} about {still.still_unique:.0f} are expected to be unique "
                 f"in a population of {still.population} ({still.method}'s estimate)"
             )
+            lines.append(_ROUGH if still.sample < _SURER * still.population else _NEAR)
         return "\n".join(lines)
 
 
@@ -327,8 +333,10 @@ def risk(
 
     `population` is nothing (then the table is its own population), the size of each class in the population (see
     `population_sizes`), or the number of people of whom the table is a random sample; from a number the journalist's
-    risk is estimated, E[1/F] by Pitman's model (`population.expected_inverse`). It is an estimate: where values are
-    spread very evenly in the population it is too high, about twice for a sample of 5 % and more for a smaller one.
+    risk is estimated, E[1/F] by Pitman's model (`expected_inverse`). It is an estimate: where values are spread very
+    evenly in the population it is too high, about twice for a sample of 5 % and more for a smaller one; where half of
+    the people share few values and the others are nearly all different, it is too low (0.75, 0.45 and 0.2 to 0.5 times
+    the truth for samples of 5, 2 and 1 % of 40,000 people).
 
     `units`: the person of each row as a number, where one may have several rows. A class then is as large as it has
     people, and a person is at the risk of the smallest class that holds a row of theirs.

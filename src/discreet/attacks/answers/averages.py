@@ -179,7 +179,7 @@ class Averaging:
     `truth` are the true counts, whole numbers. `prior` is the chance that a guess without answers is right; left out,
     it is the share of the commonest truth, which needs several counts to be fair. `possible` are the values that a
     count can have, such as (0, 1) for one person's bit: the likeliest by the mean and by how common each is, is taken
-    (left out: any whole number, and nothing is known of how common).
+    (left out: 0 and 1 if all the truths are such; else any whole number, and nothing is known of how common).
     `epsilon` as in `Differencing`.
     """
 
@@ -222,9 +222,9 @@ class Averaging:
 
     def _guessed(self, gathered: "Sequence[RepeatedAnswers]", means: Floats, truth: Floats) -> Floats:
         """The means, or the likeliest possible value by each mean and by how common the values are."""
-        if self.possible is None:
+        if self.possible is None and (self.prior is not None or not np.isin(truth, (0, 1)).all()):
             return means
-        values = np.asarray(self.possible, np.float64)
+        values = np.asarray((0, 1) if self.possible is None else self.possible, np.float64)
         if values.ndim != 1 or not values.size or not np.isfinite(values).all():
             raise InvalidParameter("possible", self.possible, "a list of numbers, at least one")
         shares = [float(np.mean(truth == value)) for value in values]

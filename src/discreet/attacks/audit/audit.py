@@ -17,6 +17,7 @@ candidate is audited on a few draws; the one with the largest bound is audited i
 """
 
 import inspect
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from discreet.attacks.audit.finding import Counts, Finding, TestedEvent, failure
 from discreet.attacks.audit.outputs import ErrorOutput, Outputs, Reader, joined, settled
 from discreet.attacks.audit.scores import Event, choose
 from discreet.errors import InvalidData, InvalidParameter
-from discreet.exact import Number, integer, rational
+from discreet.exact import Number, float_up, integer, rational
 from discreet.privacy.loss import Loss
 
 Claim = Number | tuple[Number, Number] | Loss
@@ -97,17 +98,21 @@ class Audit:
         _check_answers(first)
         reader = Reader.learn([batch for side in first for batch in side], tuple(self.events))
         learned = [joined([reader.read(batch) for batch in side]) for side in first]
-        events = choose(*learned, delta=float(delta), deviations=self._deviations, trials=fresh, most=_EVENTS)
+        enough = math.inf if epsilon is None else float_up(epsilon)
+        events = choose(
+            *learned, delta=float(delta), deviations=self._deviations, trials=fresh, most=_EVENTS, enough=enough
+        )
         sides = [joined([reader.read(batch) for batch in draws.batches(data, fresh)]) for data in self._sides]
         failure_probability = failure_probability_of(self.confidence) / (2 * max(1, len(events)))
         tested = tuple(_test(event, sides[0], sides[1], delta, failure_probability) for event in events)
+        clear = any(event.clear(epsilon) for event in tested)
         return Finding(
             name=self.name or getattr(self.mechanism, "__name__", "a mechanism").replace("<lambda>", "a mechanism"),
             delta=delta,
             claimed=epsilon,
             confidence=1 - failure_probability_of(self.confidence),
             draws=sum(map(len, (*learned, *sides))),
-            tested=tuple(sorted(tested, key=lambda event: -event.rank)),
+            tested=tuple(sorted(tested, key=lambda event: (clear and event.event.score.bits, -event.rank))),
             sides=(sides[0], sides[1]),
         )
 

@@ -265,6 +265,10 @@ class TestedEvent:
         """Its ε, less a little where the event takes explaining: the plainer of two alike is shown."""
         return self.epsilon - (0.0 if self.event.score.plain else 0.02 + 0.03 * abs(self.epsilon))
 
+    def clear(self, claimed: Fraction | None) -> bool:
+        """Whether it refutes the claim and anybody sees what it is."""
+        return self.event.score.plain and claimed is not None and self.epsilon > claimed
+
     @property
     def shares(self) -> tuple[float, float]:
         """How often it happened on x and on the neighbor."""
@@ -277,6 +281,7 @@ class TestedEvent:
 class Finding:
     """A lower bound on ε at δ, with its confidence, beside the claim.
 
+    `tested`: the event to show is first, one about the last bits of floats only where no plain one refutes the claim.
     `epsilon` is 0 where nothing tells x from its neighbor; `broken` says that the bound exceeds the claim.
     """
 

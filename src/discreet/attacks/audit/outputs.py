@@ -346,6 +346,7 @@ class LabelOf:
     of: Callable[[Outputs], Labels]
     describe: Callable[[int], str] = str
     summary: str = ""  # for a set of many labels, with a place for their number; "" lists some of them
+    bits: bool = False  # about the last bits of floats
 
 
 def numbers(outputs: Outputs) -> Iterator[NumberOf]:
@@ -380,7 +381,7 @@ def labels(outputs: Outputs, texts: Mapping[int, str] | None = None) -> Iterator
         yield LabelOf(f"event {place + 1} of the auditor", _hint(place), lambda code: "true" if code else "false")
     for place in range(min(width, _BITS)):
         name = "the output" if width == 1 else f"number {place + 1}"
-        yield LabelOf(f"the lowest bit of {name}", _of(place, lowest_bit), _power)
+        yield LabelOf(f"the lowest bit of {name}", _of(place, lowest_bit), _power, bits=True)
         yield LabelOf(f"the decimals of {name}", _of(place, decimals))
         yield LabelOf(f"{name} modulo 16", _of(place, residue))
         yield LabelOf(f"the kind of {name}", _of(place, kind), lambda code: _KINDS[code])
@@ -388,7 +389,7 @@ def labels(outputs: Outputs, texts: Mapping[int, str] | None = None) -> Iterator
         yield LabelOf("the place of the largest number", lambda some: _extreme(some.numbers))
         yield LabelOf("the place of the smallest number", lambda some: _extreme(-some.numbers))
         yield LabelOf("which numbers are equal or smaller", lambda some: _order(some.numbers[:, :_RANKED]))
-        yield LabelOf("the finest lowest bit", lambda some: _finest(some.numbers), _power)
+        yield LabelOf("the finest lowest bit", lambda some: _finest(some.numbers), _power, bits=True)
 
 
 def lowest_bit(values: Floats) -> Labels:

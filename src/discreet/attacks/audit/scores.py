@@ -30,6 +30,7 @@ class Score:
     of: Callable[[Outputs], Floats]
     describe: Callable[[float, bool], str]
     plain: bool = False  # whether anybody sees at once what the set is: such a one is preferred
+    bits: bool = False  # whether it is about the last bits of floats
 
 
 def learned(x: Outputs, other: Outputs) -> Iterator[Score]:
@@ -148,7 +149,8 @@ def _cells(feature: LabelOf, here: Labels, there: Labels, values: Mapping[int, f
             return feature.summary.format(len(chosen))
         return f"answers {runs}" if runs else f"{feature.words} is {_listed(feature, chosen)}"
 
-    return Score(feature.words, of, describe, plain=feature.words == "the output" and len(known) <= _FEW)
+    plain = feature.words == "the output" and len(known) <= _FEW
+    return Score(feature.words, of, describe, plain=plain, bits=feature.bits)
 
 
 def _runs(chosen: set[int], values: Mapping[int, float]) -> str:
@@ -218,13 +220,13 @@ def _holes(number: NumberOf, shape: _Histogram, x: Outputs, other: Outputs) -> I
     def describe(code: int) -> str:
         place, bit = divmod(code, 4096)
         ends = np.concatenate([[-np.inf], shape.edges, [np.inf, np.nan]])
-        return f"2^{bit - 1100} in [{ends[place]:.4g}, {ends[place + 1]:.4g})"
+        return f"2^{bit - 1100} (outputs in [{ends[place]:.4g}, {ends[place + 1]:.4g}))"
 
     values = number.of(x)
     if (values == np.rint(values)).all():
         return
     summary = f"the lowest bit of {number.words}, by where it lies, is one of {{:,}} that floating-point noise leaves"
-    feature = LabelOf(f"where {number.words} lies and its lowest bit", of, describe, summary)
+    feature = LabelOf(f"the lowest bit of {number.words}, by where it lies,", of, describe, summary, bits=True)
     result = _cells(feature, of(x), of(other), {})
     if result is not None:
         yield result
@@ -323,11 +325,21 @@ class Event:
         return self.score.describe(self.threshold, self.above)
 
 
-def choose(x: Outputs, other: Outputs, *, delta: float, deviations: float, trials: int, most: int) -> tuple[Event, ...]:
+def choose(
+    x: Outputs,
+    other: Outputs,
+    *,
+    delta: float,
+    deviations: float,
+    trials: int,
+    most: int,
+    enough: float = np.inf,
+) -> tuple[Event, ...]:
     """The most promising events, each of another score; one half of the draws fits scores, the other judges them.
 
     `deviations` is how many standard deviations the final limits will lie from the counts, `trials` how many fresh
-    draws of each side they will be computed from.
+    draws of each side they will be computed from. Where the most promising are all about the last bits of floats, the
+    last gives way to a plain one that promises more than `enough`, the claim: floats are not all that is wrong then.
 
     >>> from discreet.attacks.audit.outputs import Reader
     >>> reader = Reader.learn([["yes", "no"]])
@@ -341,7 +353,11 @@ def choose(x: Outputs, other: Outputs, *, delta: float, deviations: float, trial
     fit = x.part(0, half), other.part(0, rest)
     result = [judge.best(score) for score in learned(*fit)]
     ranked = sorted((_weighed(event) for event in result if event.promise > 0), key=lambda event: -event.promise)
-    return tuple(ranked[:most])
+    chosen = ranked[:most]
+    if most > 1 and all(event.score.bits for event in chosen):
+        clear = [event for event in ranked[most:] if event.score.plain and event.promise > enough]
+        chosen[-1:] = clear[:1] or chosen[-1:]
+    return tuple(chosen)
 
 
 def _weighed(event: Event) -> Event:

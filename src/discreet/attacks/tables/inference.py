@@ -15,7 +15,7 @@ everybody; only the difference is about *your* row. (The scheme is that of Giomi
 'undecided'
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from discreet.attacks.tables.matching import Join, Near, Space, unread
 from discreet.attacks.tables.rules import Exact
 from discreet.errors import InvalidData, InvalidParameter
 from discreet.exact import Number, integer, rational
+from discreet.intervals import lower_limit
 
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -87,13 +88,14 @@ def by_secret(
     It is compared with the controls who have the secret, and with `chance`: for each person, how often a guess made
     about somebody else is right about them. An attack that names a secret more often inside than outside, whoever has
     it, tells nothing. Limits by which a secret falls are widened for the number of secrets (Bonferroni); those by which
-    it holds need not be, since all of them must (Berger 1982, intersection-union tests).
+    it holds need not be, since all of them must (Berger 1982, intersection-union tests). Rare secrets are also judged
+    together; one of them that stands out leaves the verdict open where its few controls cannot make it fall.
     """
     counts = [np.bincount(part[part >= 0], minlength=len(secrets.words)) for part in codes]
     there = np.flatnonzero(counts[0] > 0)
     common = there[(counts[0][there] >= _COMMON) & ((counts[1][there] >= _COMMON) | (len(codes[1]) == 0))]
     groups: list[Comparison] = []
-    rare = []
+    rare: dict[int, Comparison] = {}
     for place in there.tolist():
         recalled = [hits[part == place] for hits, part in zip(right, codes, strict=True)]
         group = _compared(
@@ -103,31 +105,61 @@ def by_secret(
             confidence,
             looks=len(there),
             chance=float(chance[codes[0] == place].mean()),
+            controlled=len(codes[1]) > 0,
         )
         if group.reference.low == 1:  # the answer that is the same for everybody is right about all of them
             continue
         if place in common:
             groups.append(group)
         else:
-            rare.append(place)
-            groups += [replace(group, decides=False)] if group.success.low > group.reference.high else []
+            rare[place] = group
     if rare:
-        among = [np.isin(part, rare) for part in codes]
+        among = [np.isin(part, list(rare)) for part in codes]
         recalled = [hits[part] for hits, part in zip(right, among, strict=True)]
         name = f"the {len(rare)} rarest secrets" if len(rare) > 1 else "the rarest secret"
-        by_chance = float(chance[among[0]].mean())
-        groups.append(_compared(name, recalled, plain[among[0]], confidence, looks=len(there), chance=by_chance))
+        together = _compared(
+            name,
+            recalled,
+            plain[among[0]],
+            confidence,
+            looks=len(there),
+            chance=float(chance[among[0]].mean()),
+            controlled=len(codes[1]) > 0,
+        )
+        alone = _remarkable(rare.values(), together, 1 - (1 - confidence) / len(there)) if len(rare) > 1 else ()
+        groups += [*alone, together]
     names = tuple(f"{secrets.words[place]}: {secrets.names[place]}" for place in there[:_COMMON].tolist())
     return tuple(groups), names
 
 
-def _compared(name: str, sides: list[Mask], plain: Mask, confidence: float, *, looks: int, chance: float) -> Comparison:
-    """Success among the people of a secret, beside the controls who have it and the answer that is always the same."""
+def _remarkable(rare: Iterable[Comparison], together: Comparison, confidence: float) -> Iterator[Comparison]:
+    """The rare secrets that are told too often for the average over all of them to speak for them.
+
+    Some fall by themselves. Others (three of three, say) have too few controls for that, but are told more often than
+    by chance, than to their controls and than rare secrets are to controls altogether: they leave the verdict open.
+    """
+    for group in rare:
+        if group.success.low > group.reference.high:
+            yield replace(group, decides=False)
+        elif group.risk.value > group.tolerance:
+            hits, trials = group.success.hits, group.success.trials
+            least = float(lower_limit(hits or 0, trials or 0, confidence=confidence))
+            if least > max(group.reference.value, together.reference.value):
+                yield group
+
+
+def _compared(
+    name: str, sides: list[Mask], plain: Mask, confidence: float, *, looks: int, chance: float, controlled: bool
+) -> Comparison:
+    """Success among the people of a secret, beside the controls who have it and the answer that is always the same.
+
+    Where there are controls but none of them has the secret, what would be told to outsiders is unknown: up to 1.
+    """
     wide = 1 - (1 - confidence) / looks
     limits = [(Share.among(hits, confidence=confidence), Share.among(hits, confidence=wide)) for hits in sides]
     success = replace(limits[0][0], low=limits[0][1].low)
     control = replace(limits[1][0], high=limits[1][1].high)
-    if not len(sides[1]):
+    if not controlled:
         control = Share.known(chance)
     elif chance > control.value:
         control = replace(control, value=chance, low=chance, high=max(control.high, chance))

@@ -98,6 +98,7 @@ class SinglingOut:
                 "sentences true of nobody on the side of the data": int((counts[0] == 0).sum()),
             },
             unread=(*doubts(released, people, controls), *_too_few(*sizes)),
+            remarks=_some_of_them(rows, sizes[0]),
             normalized=True,
         )
 
@@ -232,6 +233,16 @@ def _by_weight(weights: NDArray[np.float64], people: int, control: Share) -> Sha
     alone = people * weights * (1 - weights) ** (people - 1)
     mean, error = float(alone.mean()), 2 * float(alone.std()) / np.sqrt(len(alone))
     return Share(value=mean, low=max(0.0, mean - error), high=min(1.0, max(mean + error, control.high)))
+
+
+def _some_of_them(rows: int, people: int) -> tuple[str, ...]:
+    """What is said where the release is larger than the list of people."""
+    if rows <= people:
+        return ()
+    return (
+        f"The release has {rows:,} rows for {people:,} people. If it was made from more people, rows of the "
+        "others may be copied unseen: name all of them.",
+    )
 
 
 def _too_few(people: int, controls: int) -> tuple[str, ...]:
