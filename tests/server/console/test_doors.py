@@ -1,6 +1,7 @@
 """The door of the console without a browser: cookies, origins, rights, throttling, what leaves and what does not."""
 
 import json
+from dataclasses import replace
 from http.client import HTTPConnection
 
 import pytest
@@ -8,9 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from tests.server.console.doors import COOKIE, cookie_of, sign_in
 
+from discreet.attacks.attack_report import AttackReport, Share
 from discreet.curator.settings import Allowance
 from discreet.privacy.budget import Budget
 from discreet.server.browser_sessions import BrowserSessions, set_cookie
+from discreet.server.console import gallery_pages
 from discreet.server.console.page_shell import ASSETS, WAYS
 
 
@@ -249,6 +252,14 @@ def test_the_package_carries_every_file_that_pages_name(house):
             assert b"innerHTML" not in content
             assert b"http://" not in content
             assert b"https://" not in content
+
+
+def test_steps_of_an_exhibit_say_which_attack_they_are_where_several_are_against_the_same():
+    shares = {"success": Share.known(0.5), "baseline": Share.known(0.5), "confidence": 0.95, "goal": "g", "people": 9}
+    reports = [AttackReport(attack=attack, against=against, **shares) for attack, against in ("ax", "bx", "ay")]
+    assert gallery_pages._titles(reports) == ["Against x: a", "Against x: b", "Against y"]
+    assert "the same attack" not in gallery_pages._result(reports[0])
+    assert "the same attack on people" in gallery_pages._result(replace(reports[0], control=Share.known(0.7)))
 
 
 def test_epsilon_is_never_upper_cased():
