@@ -68,11 +68,26 @@ def test_an_error_stands_under_the_wrong_word(house, visit):
     page.fill("#sql", "SELECT COUNT(*) AS n FROM vists")
     page.wait_for_selector(".wrong")
     assert page.inner_text(".wrong") == "vists"
+    assert page.locator("#price .loading").count() == 0
     assert "there is no table" in page.inner_text("#refusal")
     assert page.is_disabled("#pay")
     page.fill("#sql", "SELECT COUNT(*) AS n FROM visits")
     page.wait_for_selector("#pay:not([disabled])")
     assert page.locator(".wrong").count() == 0
+
+
+def test_what_is_missing_comes_into_sight(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC)
+    page.fill("#sql", "SELECT UPPER(region) AS name, COUNT(*) AS n FROM visits GROUP BY UPPER(region)")
+    page.wait_for_selector("#further[open]")
+    assert "state a delta" in page.inner_text("#refusal")
+    page.fill("#sql", "SELECT COUNT(*) AS n FROM visits")
+    page.wait_for_selector("#pay:not([disabled])")
+    page.fill("#epsilon", "")
+    page.wait_for_selector("#pay[disabled]")
+    assert "say what to pay" in page.inner_text("#refusal")
+    assert page.inner_text("#pay") == "Ask"
 
 
 def test_the_slider_trades_epsilon_for_error_and_pays_nothing(house, visit):
@@ -174,6 +189,27 @@ def test_two_analysts_in_two_browsers_never_see_each_others_answers(house, visit
     ann.wait_for_url("**/sign-in")
 
 
+def test_whoever_signs_in_where_a_session_ended_sees_nothing_of_it(fresh, visit):
+    house = fresh()
+    page = visit("ann", url=house.url, tokens=house.tokens)
+    page.goto(house.url + CLINIC)
+    _ask(page, "SELECT COUNT(*) AS before FROM visits", "0.2")
+    page.goto(house.url + CLINIC + "/history")
+    page.wait_for_selector("#recent table")
+    remembered = page.evaluate("({...sessionStorage})")
+    house.app.state.browsers = type(house.app.state.browsers)()  # as after a restart
+    page.goto(house.url + CLINIC + "/history")
+    page.wait_for_url("**/sign-in")
+    page.fill("#token", house.tokens["bob"])
+    assert page.evaluate("sessionStorage.length") == 0
+    page.click("#door button")
+    page.wait_for_url("**/console")
+    page.evaluate("kept => Object.assign(sessionStorage, kept)", remembered)  # as in another tab
+    page.goto(house.url + CLINIC + "/history")
+    page.wait_for_load_state("networkidle")
+    assert "before" not in page.inner_text("main")
+
+
 def test_an_owner_looks_verifies_and_revokes(fresh, visit):
     house = fresh()
     house.ask("SELECT COUNT(*) AS n FROM visits")
@@ -225,7 +261,7 @@ def test_an_owner_makes_a_policy_from_a_schema_and_no_row_leaves(house, visit, t
     page.fill('[name="lower-1"]', "0")
     page.fill('[name="upper-1"]', "120")
     page.wait_for_selector("#meaning .good")
-    assert page.locator("#pictures svg").count() == 2
+    assert page.locator("#pictures svg").count() == 3  # of ε, of the unit, of a bound
     assert "73.1 % sure" in page.inner_text("#guess")
     assert "one person, by person" in page.inner_text("#meaning")
     assert bodies

@@ -13,6 +13,7 @@ from discreet.local.collection.collector import Collection
 from discreet.local.collection.survey import RANDOMIZERS, Survey
 from discreet.local.collection.survey_page import cost_words, how_words
 from discreet.report import Chart, Heat, Intervals
+from discreet.report.page import shown
 from discreet.server.access import Right
 from discreet.server.console.page_shell import ConsoleRoute, dataset_path, page, visiting
 from discreet.server.routes.callers import allowed, in_thread
@@ -50,7 +51,7 @@ async def preview(request: Request, session: Collecting, body: SurveyBody) -> Re
 
     def work() -> dict[str, str]:
         survey = Survey.from_json(body.survey)
-        return {"how": how_words(survey), "cost": cost_words(survey)}
+        return {"how": shown(how_words(survey)), "cost": shown(cost_words(survey))}
 
     return document_response(await in_thread(request, session, work))
 
@@ -64,7 +65,7 @@ async def survey_page(request: Request, session: Looking, survey: str) -> Respon
     body = (
         f'<p class="lead">{escape(known.question)}</p>'
         f'<div class="qr" role="img" aria-label="QR code of the link">{code}</div>'
-        f'<p><a href="{escape(address)}">{escape(address)}</a></p><p>{escape(cost_words(known))}</p>'
+        f'<p><a href="{escape(address)}">{escape(address)}</a></p><p>{escape(shown(cost_words(known)))}</p>'
         f'<h2>What people said</h2><div id="estimate" data-survey="{escape(survey)}" aria-live="polite"></div>'
     )
     return page("Survey", body, session=session, current="/surveys", script="surveys.js")

@@ -105,9 +105,12 @@ export function reachable(root) {
   for (const node of root.querySelectorAll(".wide:not([tabindex]), figure.wide-figure:not([tabindex]), pre:not([tabindex], [aria-hidden])")) node.tabIndex = 0;
 }
 
+// The numbers in a sentence with thin spaces, and no line end before a percent sign
+export const thin = (text) => text.replace(/(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])/g, (digits) => digits.replaceAll(",", THIN)).replaceAll(" %", `${THIN}%`);
+
 // Lines of a name and its words, as a program writes them for a terminal, as a table
 export function facts(text) {
-  const lines = text.replace(/(\d),(?=\d{3}(?!\d))/g, `$1${THIN}`).replaceAll(" %", `${THIN}%`).split("\n").filter((line) => line.trim()).map((line) => /^(\S.*?) {2,}(\S.*)$/.exec(line));
+  const lines = thin(text).split("\n").filter((line) => line.trim()).map((line) => /^(\S.*?) {2,}(\S.*)$/.exec(line));
   if (!lines.length || lines.includes(null)) return h("pre", {}, text);
   return h("table", { class: "facts" }, h("tbody", {}, lines.map(([, name, words]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, words)))));
 }
@@ -115,9 +118,9 @@ export function facts(text) {
 // Why something cannot be paid or asked, as the budget says it: "cannot be paid: …"
 export function unaffordable(words) {
   const [, what, why] = /^cannot be (paid|asked): ([^]*)$/.exec(words) || ["", "paid", words];
-  return h("p", { class: "verdict bad" }, h("b", {}, `Cannot be ${what}. `), why);
+  return h("p", { class: "verdict bad" }, h("b", {}, `Cannot be ${what}: `), thin(why));
 }
 
 export const loading = (words) => h("p", { class: "loading", role: "status" }, words);
 export const failure = (error) =>
-  h("p", { class: "verdict bad", role: "alert" }, h("b", {}, "Not done. "), error.words || error.message);
+  h("p", { class: "verdict bad", role: "alert" }, h("b", {}, "Not done: "), thin(error.words || error.message));

@@ -116,7 +116,7 @@ const ask = later(200, async () => {
     find("start").textContent = free ? "Start, free" : "Pay and start";
     find("start").disabled = !affordable;
   } catch (error) {
-    fill(find("cost"), h("p", { class: "verdict open" }, h("b", {}, "Not yet. "), error.words || error.message));
+    fill(find("cost"), h("p", { class: "verdict open" }, h("b", {}, "Not yet: "), error.words || error.message));
   }
 });
 
