@@ -146,10 +146,10 @@ def test_everything_can_be_done_by_keyboard(house, visit):
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#tables details")
-    for _ in range(60):
-        if page.evaluate("document.activeElement.id") == "sql":
-            break
+    for words in ("To the content", "To the question"):  # past the pages, and past the names of columns
         page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == words
+        page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "sql"
     page.keyboard.type("SELECT COUNT(*) AS keyed FROM vis")
     page.wait_for_selector("#completions:not([hidden])")
@@ -293,6 +293,8 @@ def test_a_survey_is_made_answered_on_a_phone_and_its_estimate_grows(house, visi
     phone.click("#send")
     page.wait_for_selector('#estimate[data-reports="1"]')
     assert page.locator("#estimate svg").count() == 1
+    assert "(1 report)" in page.inner_text("#estimate")
+    assert "1.5" not in page.inner_text("#estimate")  # a share of people is at most one, however few they are
 
 
 def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):

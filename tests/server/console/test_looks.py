@@ -40,6 +40,9 @@ def test_the_desk_has_no_serious_finding_and_fits_a_phone(house, visit, axe, sch
     page.wait_for_selector("#answer figure svg")
     page.wait_for_selector("#price h2")
     assert findings(page, axe) == []
+    page.fill("#sql", "SELECT nothing FROM visits")
+    page.wait_for_selector("#price.stale")
+    assert findings(page, axe) == []
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 26, 32)"}[scheme]
     page.set_viewport_size(PHONE)

@@ -217,6 +217,7 @@ def _plain(document: Any) -> Any:
 
 
 _ASK = """
+<a class="skip" href="#sql">To the question</a>
 <div class="ask">
 <aside id="tables" aria-label="Tables"></aside>
 <div class="desk">

@@ -14,7 +14,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
 from discreet.errors import InvalidParameter
-from discreet.report import Facts, Part, Text, Tiles
+from discreet.report import Facts, Grid, Part, Text, Tiles
 from discreet.report.page import render
 from discreet.server.console.page_shell import PageRefused, page
 from discreet.server.problems import Refused
@@ -135,17 +135,25 @@ def _result(report: "AttackReport") -> str:
 
 
 def _played(exhibit: "Exhibit") -> list[dict[str, str]]:
-    from discreet.gallery.exhibits import summary
-
     finished = exhibit.run(seed=_SEED)
     reports = finished.shown.reports
     made = [{"title": title, "html": _result(report)} for title, report in zip(_titles(reports), reports, strict=True)]
     if finished.shown.more:
         made.append({"title": "A closer look", "html": render(list(finished.shown.more))})
     if reports:
-        closing: list[Part] = [summary([finished]), Text(_LEGEND)]
+        closing: list[Part] = [_verdicts(reports), Text(_LEGEND)]
         made.append({"title": "What falls, what holds", "html": render(closing)})
     return made
+
+
+def _verdicts(reports: "Sequence[AttackReport]") -> Grid:
+    """What each attack came to, the verdict first, so that it is seen on a phone, too."""
+    rows = [
+        [title.removeprefix("Against "), report.verdict, *(f"{100 * share.value:.3g} %" for share in shares)]
+        for title, report in zip(_titles(reports), reports, strict=True)
+        for shares in [(report.success, report.reference)]
+    ]
+    return Grid(["against", "verdict", "the attack succeeds", "guessing, or on people outside"], rows)
 
 
 def _titles(reports: "Sequence[AttackReport]") -> list[str]:
