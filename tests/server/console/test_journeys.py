@@ -321,6 +321,34 @@ def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):
     assert page.inner_text("#turned") == "0.01"
 
 
+def test_a_job_is_never_started_at_a_price_of_what_the_form_said_before(house, visit):
+    page = visit("ann")
+    waiting = []
+    page.route("**/job-price", lambda route: waiting.append(route))
+    before = house.charges()
+    page.goto(house.url + CLINIC + "/make")
+    page.fill('[name="epsilon"]', "0.5")
+    while len(waiting) < 1:
+        page.wait_for_timeout(20)
+    page.fill('[name="epsilon"]', "0.25")
+    while len(waiting) < 2:
+        page.wait_for_timeout(20)
+    with page.expect_response("**/job-price") as first:
+        waiting[0].continue_()
+    first.value.finished()
+    page.wait_for_timeout(50)
+    assert page.is_disabled("#start")
+    assert "0.5" not in page.inner_text("#cost")
+    waiting[1].continue_()
+    page.wait_for_selector("#start:not([disabled])")
+    assert "ε 0.25" in page.inner_text("#cost")
+    page.evaluate("document.querySelector('[name=epsilon]').value = '0.75'")  # without an event
+    page.click("#start")
+    while len(waiting) < 3:
+        page.wait_for_timeout(20)
+    assert house.charges() == before
+
+
 @pytest.mark.slow
 def test_a_synthetic_table_has_a_price_before_and_a_report_after(fresh, visit):
     house = fresh()
