@@ -324,7 +324,7 @@ def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):
 def test_a_job_is_never_started_at_a_price_of_what_the_form_said_before(house, visit):
     page = visit("ann")
     waiting = []
-    page.route("**/job-price", lambda route: waiting.append(route))
+    page.route("**/job-price", lambda route, _request: waiting.append(route))
     before = house.charges()
     page.goto(house.url + CLINIC + "/make")
     page.fill('[name="epsilon"]', "0.5")
