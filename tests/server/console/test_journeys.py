@@ -165,6 +165,24 @@ def test_everything_can_be_done_by_keyboard(house, visit):
     assert page.evaluate("document.activeElement.id") == "epsilon"
 
 
+def test_the_focus_stays_where_a_form_is_built_anew(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC + "/make")
+    page.focus(".kinds button:text-is('Bounds')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".kinds button[aria-pressed=true]:text-is('Bounds')")
+    assert page.evaluate("document.activeElement.textContent") == "Bounds"
+    page.goto(house.url + CLINIC)
+    _ask(page, SQL, "0.512")
+    page.wait_for_selector("#answer figure svg")
+    page.select_option("#answer .kinds select", "age")
+    page.focus("#answer .kinds select")
+    with page.expect_response("**/chart"):
+        page.keyboard.press("ArrowUp")
+    page.wait_for_function("""() => document.querySelector("#answer .kinds option[selected]")?.textContent === "n"
+        && document.activeElement.tagName === "SELECT" """)
+
+
 def test_two_analysts_in_two_browsers_never_see_each_others_answers(house, visit):
     ann, bob = visit("ann"), visit("bob")
     ann.goto(house.url + CLINIC)
@@ -235,7 +253,8 @@ def test_an_owner_looks_verifies_and_revokes(fresh, visit):
     button.click()
     assert house.call("GET", "/v1/datasets", "bob").status == 200  # it asks once more
     button.click()
-    page.wait_for_selector("text=revoked")
+    page.wait_for_selector("text=The token of bob is revoked.")
+    assert page.evaluate("document.activeElement.id") == "remark"
     assert house.call("GET", "/v1/datasets", "bob").status == 401
 
 

@@ -112,7 +112,7 @@ async def tokens_page(session: Annotated[Session, Depends(visiting(Right.TOKENS)
     body = (
         f'<div class="wide"><table class="grid"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
-        '<p id="remark" class="refusal" role="status"></p><h2>Let somebody in</h2>'
+        '<p id="remark" class="refusal" role="status" tabindex="-1"></p><h2>Let somebody in</h2>'
         "<p>A token is made on the server, where it is printed once, and given to that person alone:</p>"
         f"<pre>discreet token create {escape(file)} NAME --role analyst --epsilon 1 --expires 90d</pre>"
     )

@@ -12,7 +12,15 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 export const find = (name) => document.getElementById(name);
-export const fill = (node, ...children) => node.replaceChildren(...children.flat().filter(Boolean));
+
+// New contents of an element; what had the focus and is still there, by its name or its words, keeps it
+export function fill(node, ...children) {
+  const held = node.contains(document.activeElement) ? document.activeElement : null;
+  node.replaceChildren(...children.flat().filter(Boolean));
+  if (!held || held === node || node.contains(held)) return;
+  const same = (other) => (held.name ? other.name === held.name : other.textContent === held.textContent);
+  [...node.querySelectorAll(held.tagName)].find(same)?.focus({ preventScroll: true });
+}
 
 // A picture of the server, which wrote it from data and escaped it
 export function picture(text) {
