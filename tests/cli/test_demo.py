@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 import discreet
 from discreet.cli import cli
+from discreet.curator.owner.exact_view import exact_view
+from discreet.curator.policy import read_policy
 
 
 @pytest.fixture
@@ -34,6 +36,13 @@ def test_a_town_is_made_and_every_start_has_a_new_budget(demo, tmp_path):
     assert set(facts["tokens"]) == {"olga", "ann", "bob", "carl"}
 
 
+def test_every_value_of_the_town_is_within_what_its_policy_declares(demo):
+    policy = read_policy(json.loads(demo("--json").stdout)["policy"])
+    table = exact_view(policy).tables[0]
+    assert [column.name for column in table.columns if column.below or column.above or column.undeclared] == []
+    assert exact_view(policy).findings == ()
+
+
 def test_a_hospital_of_make_demo_is_taken_with_a_ledger_of_its_own(demo, tmp_path):
     facts = json.loads(demo("--folder", "hospital", "--json").stdout)
     folder = tmp_path / "hospital"
@@ -41,10 +50,12 @@ def test_a_hospital_of_make_demo_is_taken_with_a_ledger_of_its_own(demo, tmp_pat
     (folder / "policy.toml").write_text(text.replace("console-witness", "witness"))
     (folder / "policy.ledger").write_text("spent")
     (folder / "generated.json").write_text("{}")
+    (folder / "visits.parquet").chmod(0o644)
     again = json.loads(demo("--folder", "hospital", "--json").stdout)
     assert again["policy"] == facts["policy"]
     assert (folder / "console.toml").read_text() == text
     assert (folder / "policy.ledger").read_text() == "spent"
+    assert (folder / "visits.parquet").stat().st_mode & 0o777 == 0o600
 
 
 def test_files_of_somebody_else_are_left_alone(demo, tmp_path):
@@ -67,9 +78,11 @@ def test_the_console_opens_on_it(tmp_path):
         env=os.environ | {"COLUMNS": "200"},
     )
     try:
-        tokens = json.loads(program.stdout.readline())["tokens"]
+        facts = json.loads(program.stdout.readline())
+        tokens = facts["tokens"]
         lines = iter(program.stderr.readline, "")
-        address = next(facts["listening"] for facts in map(json.loads, lines) if "listening" in facts)
+        address = next(line["listening"] for line in map(json.loads, lines) if "listening" in line)
+        assert facts["console"] == f"{address}/"
         connection = HTTPConnection(address.partition("//")[2], timeout=30)
         headers = {"origin": address, "content-type": "application/json"}
         connection.request("POST", "/console/sign-in", json.dumps({"token": tokens["ann"]}), headers)

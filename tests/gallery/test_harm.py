@@ -48,6 +48,7 @@ def test_the_study_harms_either_way():
     assert report.control.value > 0.95
     assert report.baseline.value == 0
     assert report.verdict == "holds"
+    assert "than on people outside" in report.sentence  # it does much better than guessing, which finds nothing
     assert "<svg" in report.charts[0].svg()
 
 

@@ -91,6 +91,13 @@ def test_a_bar_twice_as_long_is_drawn_twice_as_long(count):
     assert second[side + 2] - second[side] == pytest.approx(2 * (first[side + 2] - first[side]), abs=0.2)
 
 
+@pytest.mark.parametrize("labels", [["a", "b"], list("abcdefgh")])
+def test_bars_of_nothing_stand_at_the_beginning_of_the_axis(labels):
+    svg = Chart("t", [Bars(labels, [0.0] * len(labels))], y="%").svg()
+    assert "−" not in svg
+    assert ">1<" in svg
+
+
 def test_two_bars_do_not_fill_a_screen():
     picture = Chart("t", [Bars(["attack", "guessing"], [0.9, 0.5])], y="share").picture()
     assert picture.height < 130

@@ -41,6 +41,7 @@ _VERDICTS = {
 }
 _SHOWN = 6  # groups in a text; all of them are in the JSON
 _WORST_FIRST = ("falls", "leaks", "undecided", "holds")
+_ON_OUTSIDERS = "The attack does no better than on people outside the data, within the tolerance."
 _UNREAD = "The attack does no better than guessing, but for the reason stated that shows nothing."
 _PARTLY_READ = "The attack succeeds more often than guessing does; for the reason stated, perhaps by more than shown."
 
@@ -264,6 +265,8 @@ class AttackReport:
     def sentence(self) -> str:
         """The verdict in a sentence; where nothing is decided, with what stands in the way."""
         verdict = self.verdict
+        if verdict == "holds" and self.control is not None and self.success.low > self.baseline.high:
+            return _ON_OUTSIDERS
         if verdict != "undecided":
             return _PARTLY_READ if verdict == "leaks" and self.unread else _VERDICTS[verdict]
         return _UNREAD if self._judged == "holds" else _VERDICTS[verdict] + self._open

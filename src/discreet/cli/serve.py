@@ -6,6 +6,7 @@
 import json
 import re
 import shutil
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -225,6 +226,7 @@ def demo(folder: Path | None, is_served: bool, port: int, as_json: bool) -> None
     """
     policy = prepare(folder)
     tokens = make_tokens(policy)
+    port = port or (_free_port() if is_served else 0)
     facts: dict[str, Any] = {"policy": str(policy), "console": f"http://127.0.0.1:{port}/", "tokens": tokens}
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
@@ -258,6 +260,13 @@ def prepare(folder: Path | None) -> Path:
     return policy
 
 
+def _free_port() -> int:
+    """A port that nobody uses, so that the address can be told before the server listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def make_tokens(policy: Path) -> dict[str, str]:
     """A token for an owner, two analysts and a collector."""
     from discreet.curator.policy import read_policy
@@ -272,6 +281,8 @@ def _hospital(folder: Path) -> Path:
     text = (folder / "policy.toml").read_text(encoding="utf-8")
     policy = folder / "console.toml"
     policy.write_text(text.replace('witness = "witness"', 'witness = "console-witness"'), encoding="utf-8")
+    for file in folder.glob("*.parquet"):
+        file.chmod(0o600)  # else the server warns of them, as it should of real ones
     return policy
 
 
@@ -320,8 +331,8 @@ max_rows_per_group = 3
 person = {{type = "text", nullable = false}}
 zip = {{type = "text", values = {zip}}}
 sex = {{type = "text", values = {sex}}}
-born = {{type = "date", lower = 1900-01-01, upper = 2026-12-31}}
+born = {{type = "date", lower = 1900-01-01, upper = 2000-03-31}}
 race = {{type = "text", values = {race}}}
-admitted = {{type = "date", lower = 2015-01-01, upper = 2015-12-31}}
+admitted = {{type = "date", lower = 1999-04-01, upper = 2000-03-31}}
 condition = {{type = "text", values = {condition}}}
 """

@@ -115,7 +115,7 @@ def _policy(k: int, models: list[dict[str, Any]]) -> Policy:
 
 
 def _linkage(seed: int) -> ExhibitResult:
-    place = town(people=20_000, seed=seed)
+    place = town(people=40_000, seed=seed)  # enough for a verdict on the rarest secret, too
     coarse = anonymize(place.visits, _policy(5, [])).table
     settings: dict[str, Any] = {"known": place.voters, "on": list(_QUASI), "name": "person", "truth": place.patients}
     reports = [

@@ -150,7 +150,7 @@ def _stand(marks: list[Any]) -> bool:
 
 def _columns(chart: "Chart", bars: list[Bars]) -> Picture:
     names = bars[0].labels
-    up = Axis.over([0.0, *all_of(bars, "values", "low", "high")], length=HEIGHT, log=chart.log_y, given=chart.y_range)
+    up = Axis.over(_from_zero(bars), length=HEIGHT, log=chart.log_y, given=chart.y_range)
     margin = _margin(chart, up)
     width = (WIDE if len(names) * len(bars) > 24 else WIDTH) - margin - RIGHT
     slot = width / max(len(names), 1)
@@ -178,7 +178,7 @@ def _rows(chart: "Chart", marks: list[Any]) -> Picture:
     end = 10 + LETTER * max(map(len, map(_end_label, floats(marks[0].values).tolist())), default=0)
     end = max(46.0, end) if bars and len(marks) == 1 else RIGHT  # room for the numbers at the ends of bars
     width = WIDTH - left - end
-    shown = [0.0, *all_of(marks, "values", "low", "high", "limits")] if bars else all_of(marks, "values", "low", "high")
+    shown = _from_zero(marks) if bars else all_of(marks, "values", "low", "high")
     across = Axis.over(shown, length=width, log=chart.log_y, given=chart.y_range)
     lines = [two_lines(name, int((left - 10) / (WIDER - 0.2))) for name in names]
     tall = max(_ROW, _THICK * len(marks) + 7 if bars else 0, LINE * max(map(len, lines), default=0) + 4)
@@ -196,6 +196,12 @@ def _rows(chart: "Chart", marks: list[Any]) -> Picture:
             shapes += _bar(mark, index, across, top, number, alone=len(marks) == 1) if bars else []
             shapes += [] if bars else _interval(mark, index, across, middle, number)
     return framed(chart, shapes, left, width, height, right=end, lying=True)
+
+
+def _from_zero(bars: Sequence[Any]) -> list[float]:
+    """What an axis of bars spans: zero, and all they show; where that is nothing but zero, up to one."""
+    shown = all_of(bars, "values", "low", "high", "limits")
+    return [0.0, *(shown if any(value != 0 for value in shown) else [1.0])]
 
 
 def _bar(mark: Bars, index: int, across: Axis, top: float, color: int, *, alone: bool) -> Iterator[Shape]:

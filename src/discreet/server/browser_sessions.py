@@ -91,8 +91,8 @@ def browser_tokens(request: Request) -> dict[str, Token] | None:
     """What the session of a browser opens, by dataset; None where the request comes without a cookie.
 
     Guarantee: a page of another origin cannot act with the cookie. Proof. Browsers do not send it from other sites
-    (SameSite=Strict). From other origins of this site, such as another port, they do; but they say so in `Origin`,
-    which every act needs, or in `Sec-Fetch-Site`, and such requests are refused here.
+    (SameSite=Strict). From other origins of this site, such as another port or the same host without TLS, they may; but
+    they say so in `Origin`, which every act needs, or in `Sec-Fetch-Site`, and such requests are refused here.
     """
     cookie = request.cookies.get(cookie_name(request))
     if not cookie:
@@ -112,7 +112,8 @@ def check_origin(request: Request) -> None:
     """`AccessDenied` where a page of another origin, or none that says which, sent a request."""
     headers = request.headers
     near = headers.get("sec-fetch-site", "same-origin") in _NEAR
-    own = urlsplit(headers.get("origin", "")).netloc == headers.get("host", "")
+    origin = urlsplit(headers.get("origin", ""))
+    own = origin.netloc == headers.get("host", "") and (request.url.scheme != "https" or origin.scheme == "https")
     if not (near and (own or (request.method in _SAFE and "origin" not in headers))):
         raise Refused(AccessDenied("this came from a page of another origin; use the console of this server"), 403)
 

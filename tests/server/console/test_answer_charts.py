@@ -45,6 +45,12 @@ def test_the_kind_of_chart_follows_from_the_columns(columns, kinds):
         assert chart_of(made, kind, "n").svg().startswith("<svg")
 
 
+def test_where_bars_would_not_show_all_of_two_columns_colors_come_first():
+    keys = [(a, b) for a in "abcdefghi" for b in "abcdefghi"]
+    made = answer(one=[a for a, _ in keys], two=[b for _, b in keys], n=[1] * len(keys))
+    assert kinds_of(made) == ["heatmap", "bars"]
+
+
 def test_a_line_is_in_the_order_of_time_with_its_band():
     chart = chart_of(answer(day=DAYS, n=[30, 10, 20]), "line", "n")
     line = chart.marks[0]

@@ -1,6 +1,7 @@
 """The door of the console without a browser: cookies, origins, rights, throttling, what leaves and what does not."""
 
 import json
+from dataclasses import replace
 from http.client import HTTPConnection
 
 import pytest
@@ -8,10 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from tests.server.console.doors import COOKIE, cookie_of, sign_in
 
+from discreet.attacks.attack_report import AttackReport, Share
 from discreet.curator.settings import Allowance
 from discreet.privacy.budget import Budget
-from discreet.server.browser_sessions import BrowserSessions, set_cookie
+from discreet.server.browser_sessions import BrowserSessions, check_origin, set_cookie
+from discreet.server.console import gallery_pages
 from discreet.server.console.page_shell import ASSETS, WAYS
+from discreet.server.problems import Refused
 
 
 def test_a_token_opens_a_session_and_is_kept_nowhere_in_the_page(house):
@@ -36,6 +40,17 @@ def test_over_tls_the_cookie_is_secure_and_of_this_host_alone():
     assert header.startswith("__Host-discreet=")
     assert "; secure" in header.lower()
     assert "path=/" in header.lower()
+
+
+@pytest.mark.parametrize("origin", ["https://clinic.example", "http://clinic.example"])
+def test_over_tls_a_page_of_the_same_host_without_tls_cannot_act(origin):
+    headers = [(b"host", b"clinic.example"), (b"origin", origin.encode())]
+    scope = {"type": "http", "method": "POST", "scheme": "https", "path": "/", "query_string": b"", "headers": headers}
+    if origin.startswith("https"):
+        check_origin(Request(scope))
+    else:
+        with pytest.raises(Refused, match="another origin"):
+            check_origin(Request(scope))
 
 
 @pytest.mark.parametrize(
@@ -249,6 +264,15 @@ def test_the_package_carries_every_file_that_pages_name(house):
             assert b"innerHTML" not in content
             assert b"http://" not in content
             assert b"https://" not in content
+
+
+def test_steps_of_an_exhibit_say_which_attack_they_are_where_several_are_against_the_same():
+    shares = {"success": Share.known(0.5), "baseline": Share.known(0.5), "confidence": 0.95, "goal": "g", "people": 9}
+    reports = [AttackReport(attack=attack, against=against, **shares) for attack, against in ("ax", "bx", "ay")]
+    assert gallery_pages._titles(reports) == ["Against x: a", "Against x: b", "Against y"]
+    assert gallery_pages._verdicts(reports).rows[0] == ["x: a", "holds", "50 %", "50 %"]
+    assert "the same attack" not in gallery_pages._result(reports[0])
+    assert "the same attack on people" in gallery_pages._result(replace(reports[0], control=Share.known(0.7)))
 
 
 def test_epsilon_is_never_upper_cased():

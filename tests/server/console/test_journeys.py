@@ -68,11 +68,26 @@ def test_an_error_stands_under_the_wrong_word(house, visit):
     page.fill("#sql", "SELECT COUNT(*) AS n FROM vists")
     page.wait_for_selector(".wrong")
     assert page.inner_text(".wrong") == "vists"
+    assert page.locator("#price .loading").count() == 0
     assert "there is no table" in page.inner_text("#refusal")
     assert page.is_disabled("#pay")
     page.fill("#sql", "SELECT COUNT(*) AS n FROM visits")
     page.wait_for_selector("#pay:not([disabled])")
     assert page.locator(".wrong").count() == 0
+
+
+def test_what_is_missing_comes_into_sight(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC)
+    page.fill("#sql", "SELECT UPPER(region) AS name, COUNT(*) AS n FROM visits GROUP BY UPPER(region)")
+    page.wait_for_selector("#further[open]")
+    assert "state a delta" in page.inner_text("#refusal")
+    page.fill("#sql", "SELECT COUNT(*) AS n FROM visits")
+    page.wait_for_selector("#pay:not([disabled])")
+    page.fill("#epsilon", "")
+    page.wait_for_selector("#pay[disabled]")
+    assert "say what to pay" in page.inner_text("#refusal")
+    assert page.inner_text("#pay") == "Ask"
 
 
 def test_the_slider_trades_epsilon_for_error_and_pays_nothing(house, visit):
@@ -131,10 +146,10 @@ def test_everything_can_be_done_by_keyboard(house, visit):
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_selector("#tables details")
-    for _ in range(60):
-        if page.evaluate("document.activeElement.id") == "sql":
-            break
+    for words in ("To the content", "To the question"):  # past the pages, and past the names of columns
         page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == words
+        page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "sql"
     page.keyboard.type("SELECT COUNT(*) AS keyed FROM vis")
     page.wait_for_selector("#completions:not([hidden])")
@@ -148,6 +163,24 @@ def test_everything_can_be_done_by_keyboard(house, visit):
     page.focus("#sql")
     page.keyboard.press("Tab")  # the editor lets go
     assert page.evaluate("document.activeElement.id") == "epsilon"
+
+
+def test_the_focus_stays_where_a_form_is_built_anew(house, visit):
+    page = visit("ann")
+    page.goto(house.url + CLINIC + "/make")
+    page.focus(".kinds button:text-is('Bounds')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".kinds button[aria-pressed=true]:text-is('Bounds')")
+    assert page.evaluate("document.activeElement.textContent") == "Bounds"
+    page.goto(house.url + CLINIC)
+    _ask(page, SQL, "0.512")
+    page.wait_for_selector("#answer figure svg")
+    page.select_option("#answer .kinds select", "age")
+    page.focus("#answer .kinds select")
+    with page.expect_response("**/chart"):
+        page.keyboard.press("ArrowUp")
+    page.wait_for_function("""() => document.querySelector("#answer .kinds option[selected]")?.textContent === "n"
+        && document.activeElement.tagName === "SELECT" """)
 
 
 def test_two_analysts_in_two_browsers_never_see_each_others_answers(house, visit):
@@ -172,6 +205,27 @@ def test_two_analysts_in_two_browsers_never_see_each_others_answers(house, visit
     assert ann.evaluate("sessionStorage.length") == 0
     ann.go_back()
     ann.wait_for_url("**/sign-in")
+
+
+def test_whoever_signs_in_where_a_session_ended_sees_nothing_of_it(fresh, visit):
+    house = fresh()
+    page = visit("ann", url=house.url, tokens=house.tokens)
+    page.goto(house.url + CLINIC)
+    _ask(page, "SELECT COUNT(*) AS before FROM visits", "0.2")
+    page.goto(house.url + CLINIC + "/history")
+    page.wait_for_selector("#recent table")
+    remembered = page.evaluate("({...sessionStorage})")
+    house.app.state.browsers = type(house.app.state.browsers)()  # as after a restart
+    page.goto(house.url + CLINIC + "/history")
+    page.wait_for_url("**/sign-in")
+    page.fill("#token", house.tokens["bob"])
+    assert page.evaluate("sessionStorage.length") == 0
+    page.click("#door button")
+    page.wait_for_url("**/console")
+    page.evaluate("kept => Object.assign(sessionStorage, kept)", remembered)  # as in another tab
+    page.goto(house.url + CLINIC + "/history")
+    page.wait_for_load_state("networkidle")
+    assert "before" not in page.inner_text("main")
 
 
 def test_an_owner_looks_verifies_and_revokes(fresh, visit):
@@ -199,7 +253,8 @@ def test_an_owner_looks_verifies_and_revokes(fresh, visit):
     button.click()
     assert house.call("GET", "/v1/datasets", "bob").status == 200  # it asks once more
     button.click()
-    page.wait_for_selector("text=revoked")
+    page.wait_for_selector("text=The token of bob is revoked.")
+    assert page.evaluate("document.activeElement.id") == "remark"
     assert house.call("GET", "/v1/datasets", "bob").status == 401
 
 
@@ -225,7 +280,7 @@ def test_an_owner_makes_a_policy_from_a_schema_and_no_row_leaves(house, visit, t
     page.fill('[name="lower-1"]', "0")
     page.fill('[name="upper-1"]', "120")
     page.wait_for_selector("#meaning .good")
-    assert page.locator("#pictures svg").count() == 2
+    assert page.locator("#pictures svg").count() == 3  # of ε, of the unit, of a bound
     assert "73.1 % sure" in page.inner_text("#guess")
     assert "one person, by person" in page.inner_text("#meaning")
     assert bodies
@@ -257,6 +312,8 @@ def test_a_survey_is_made_answered_on_a_phone_and_its_estimate_grows(house, visi
     phone.click("#send")
     page.wait_for_selector('#estimate[data-reports="1"]')
     assert page.locator("#estimate svg").count() == 1
+    assert "(1 report)" in page.inner_text("#estimate")
+    assert "1.5" not in page.inner_text("#estimate")  # a share of people is at most one, however few they are
 
 
 def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):
@@ -281,6 +338,34 @@ def test_a_visitor_plays_an_attack_step_by_step_and_turns_epsilon(house, visit):
     page.keyboard.press("Home")
     page.wait_for_function("t => document.querySelector('#dialed').innerText !== t", arg=first)
     assert page.inner_text("#turned") == "0.01"
+
+
+def test_a_job_is_never_started_at_a_price_of_what_the_form_said_before(house, visit):
+    page = visit("ann")
+    waiting = []
+    page.route("**/job-price", lambda route, _request: waiting.append(route))
+    before = house.charges()
+    page.goto(house.url + CLINIC + "/make")
+    page.fill('[name="epsilon"]', "0.5")
+    while len(waiting) < 1:
+        page.wait_for_timeout(20)
+    page.fill('[name="epsilon"]', "0.25")
+    while len(waiting) < 2:
+        page.wait_for_timeout(20)
+    with page.expect_response("**/job-price") as first:
+        waiting[0].continue_()
+    first.value.finished()
+    page.wait_for_timeout(50)
+    assert page.is_disabled("#start")
+    assert "0.5" not in page.inner_text("#cost")
+    waiting[1].continue_()
+    page.wait_for_selector("#start:not([disabled])")
+    assert "ε 0.25" in page.inner_text("#cost")
+    page.evaluate("document.querySelector('[name=epsilon]').value = '0.75'")  # without an event
+    page.click("#start")
+    while len(waiting) < 3:
+        page.wait_for_timeout(20)
+    assert house.charges() == before
 
 
 @pytest.mark.slow

@@ -40,11 +40,26 @@ def test_the_desk_has_no_serious_finding_and_fits_a_phone(house, visit, axe, sch
     page.wait_for_selector("#answer figure svg")
     page.wait_for_selector("#price h2")
     assert findings(page, axe) == []
+    page.fill("#sql", "SELECT nothing FROM visits")
+    page.wait_for_selector("#price.stale")
+    assert findings(page, axe) == []
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 26, 32)"}[scheme]
     page.set_viewport_size(PHONE)
     assert overflow(page) <= 0
     assert page.evaluate("document.querySelector('#answer figure svg').getBoundingClientRect().width") > 280
+
+
+def test_the_errors_of_a_price_are_seen_on_a_phone(house, visit):
+    page = visit("ann", viewport=PHONE)
+    page.goto(house.url + "/console/datasets/clinic")
+    page.fill("#sql", "SELECT COUNT(*) AS n, SUM(cost) AS cost FROM visits")
+    page.wait_for_selector("#price td.number")
+    assert page.locator("#price td.number").first.bounding_box()["width"] < PHONE["width"]
+    ends = page.evaluate(
+        "[...document.querySelectorAll('#price td')].map((cell) => cell.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= PHONE["width"]
 
 
 @pytest.mark.slow

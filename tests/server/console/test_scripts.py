@@ -69,6 +69,15 @@ def test_numbers_have_thin_spaces(tmp_path):
     assert run(tmp_path, script) == ["0", "1\u202f234\u202f567", "−1\u202f234", "0.1235", "1\u202f235", "1.00e−6", "–"]
 
 
+def test_numbers_in_sentences_have_thin_spaces(tmp_path):
+    script = (
+        'import { thin } from "./dom.js";'
+        'console.log(JSON.stringify(["fewer than 1,660 rows, 95 %", "a1,234 and 2020-01-01, 7", "1,2 and 3,45"].map(thin)));'
+    )
+    found = run(tmp_path, script)
+    assert found == ["fewer than 1\u202f660 rows, 95\u202f%", "a1,234 and 2020-01-01, 7", "1,2 and 3,45"]
+
+
 def test_completion_knows_tables_columns_and_words(tmp_path):
     catalog = {"tables": [{"name": "visits", "columns": [{"name": "region", "words": "region: text"}]}]}
     script = (

@@ -60,8 +60,8 @@ def page(survey: Survey, *, endpoint: str | None = None) -> str:
         "area": _area(survey.area) if survey.places else None,
         "times": survey.times,
         "epsilon": _few_digits(survey.cost),
-        "how": how_words(survey),
-        "cost": cost_words(survey),
+        "how": _together(how_words(survey)),
+        "cost": _together(cost_words(survey)),
         "endpoint": endpoint,
         "channel": channel_of(survey.randomizes()),
     }
@@ -99,6 +99,11 @@ def channel_of(oracle: Oracle | PlanarReport) -> dict[str, Any]:
 
 
 # In words
+
+
+def _together(words: str) -> str:
+    """Words of a page, in which no line ends before a percent sign."""
+    return words.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def how_words(survey: Survey) -> str:

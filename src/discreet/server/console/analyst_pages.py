@@ -18,7 +18,15 @@ from discreet.report.page import shown
 from discreet.requests import Question
 from discreet.server.access import RIGHTS, Right
 from discreet.server.console.answer_charts import chart_of, columns_of, kinds_of, located_by, preview
-from discreet.server.console.page_shell import ConsoleRoute, counted, dataset_path, page, protection, visiting
+from discreet.server.console.page_shell import (
+    ConsoleRoute,
+    are_years,
+    counted,
+    dataset_path,
+    page,
+    protection,
+    visiting,
+)
 from discreet.server.console.sign_in import meter
 from discreet.server.jobs import planned, request_of
 from discreet.server.routes.callers import allowed, in_thread
@@ -85,11 +93,18 @@ async def schema_page(session: Annotated[Session, Depends(visiting(Right.SCHEMA)
 
 
 def column_words(column: Any) -> str:
-    """A column in words, without its name."""
+    """A column in words, without its name; years have no thin spaces.
+
+    >>> from discreet.curator.catalog import Column
+    >>> column_words(Column("born", "integer", lower=1900, upper=2025))
+    'integer from 1900 to 2025'
+    """
     words: str = column.describe().removeprefix(f"{column.name}: ")
     listed = f", one of {len(column.values)} declared values" if column.values else ""
     if column.kind in ("date", "timestamp"):  # years have no thin spaces, and dates no line ends in them
         return re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", words.replace(listed, ""))
+    if column.kind == "integer" and are_years(column.lower, column.upper):
+        return words.replace(listed, "")
     return _LONG_NUMBER.sub(lambda digits: shown(int(digits[0])), words.replace(listed, ""))
 
 
@@ -202,6 +217,7 @@ def _plain(document: Any) -> Any:
 
 
 _ASK = """
+<a class="skip" href="#sql">To the question</a>
 <div class="ask">
 <aside id="tables" aria-label="Tables"></aside>
 <div class="desk">
@@ -224,7 +240,7 @@ _ASK = """
   <div class="pay"><label for="epsilon">ε to pay</label><input id="epsilon" inputmode="decimal" maxlength="20">
   <input id="slider" type="range" min="0" max="1000" step="1" aria-label="ε, from little to all that is left"
    aria-describedby="trade"><output id="trade" for="slider epsilon"></output></div>
-  <details><summary>Further terms</summary><div class="fields">
+  <details id="further"><summary>Further terms</summary><div class="fields">
    <label>Error accepted instead of ε
    <input id="error" inputmode="decimal" maxlength="20" placeholder="20 or 5%"></label>
    <label>δ

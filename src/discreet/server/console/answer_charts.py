@@ -44,12 +44,14 @@ def kinds_of(answer: "Answer", located: Located | None = None) -> list[str]:
     along = bool(keys) and len(keys) == 1 and len(values[0]) > 2 and all(map(_is_along, values[0]))
     places = _coordinates(keys) is not None and _are_apart(answer, keys)
     crossed = len(keys) == 2 and len(set(values[0])) > 1 and len(set(values[1])) > 1 and not places
+    many = crossed and len(answer) > _MOST_BARS  # bars would not show them all
     return [
         *(["line"] if along else []),
         *(["map"] if places else []),
+        *(["heatmap"] if many else []),
         "bars",
         *(["map"] if located and len(keys) == 1 and not places else []),
-        *(["heatmap"] if crossed else []),
+        *(["heatmap"] if crossed and not many else []),
     ]
 
 
@@ -96,7 +98,8 @@ def chart_of(answer: "Answer", kind: str, column: str, located: Located | None =
     keys = _keys(answer)
     values = [_real(value) for value in answer.column(column)]
     low, high = _ends(answer, column)
-    title = f"{column} by {' and '.join(keys)}" if keys else column
+    named = [key for key in keys if kind != "map" or key not in (_coordinates(keys) or ())] or ["place"]
+    title = f"{column} by {' and '.join(named)}" if keys else column
     if kind == "line":
         return _line(title, keys[0], column, answer.column(keys[0]), values, low, high)
     if kind == "heatmap":

@@ -5,6 +5,7 @@ runs at a time, so that visitors cannot keep the server busy.
 """
 
 import threading
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Request, Response
 
 from discreet.errors import InvalidParameter
-from discreet.report import Facts, Part, Text, Tiles
+from discreet.report import Facts, Grid, Part, Text, Tiles
 from discreet.report.page import render
 from discreet.server.console.page_shell import PageRefused, page
 from discreet.server.problems import Refused
@@ -63,7 +64,7 @@ def exhibit_page(name: str) -> Response:
         exhibit = _named(name)
     except Refused as refused:
         raise PageRefused(refused) from None
-    dial = _DIAL if name in DIALS else ""
+    dial = _DIAL.format(words=_TURNS.get(name, _TURN)) if name in DIALS else ""
     place = EXHIBITS.index(exhibit)
     further = EXHIBITS[(place + 1) % len(EXHIBITS)]
     body = (
@@ -73,7 +74,7 @@ def exhibit_page(name: str) -> Response:
         '<p><a href="/gallery">All questions</a> · next: '
         f'<a href="/gallery/{further.name}">{escape(STORIES[further.name].question)}</a></p>'
     )
-    return page(STORIES[name].question, body, script="gallery.js", lead=f"{exhibit.words}.")
+    return page(STORIES[name].question, body, script="gallery.js", lead=f"{exhibit.words}.", wide=True)
 
 
 @router.get("/{name}/steps")
@@ -125,7 +126,7 @@ def _result(report: "AttackReport") -> str:
     parts = report.parts()
     facts = [part for part in parts if isinstance(part, Facts)]
     verdict, *others = [part for part in parts if not isinstance(part, Facts)]
-    reference = "guessing" if report.control is None else "guessing, or the attack on people outside the data"
+    reference = "guessing" if report.reference is report.baseline else "the same attack on people outside the data"
     tiles = Tiles([
         (f"{100 * report.success.value:.3g} %", f"the attack succeeds: {report.goal}"),
         (f"{100 * report.reference.value:.3g} %", reference),
@@ -134,17 +135,34 @@ def _result(report: "AttackReport") -> str:
 
 
 def _played(exhibit: "Exhibit") -> list[dict[str, str]]:
-    from discreet.gallery.exhibits import summary
-
     finished = exhibit.run(seed=_SEED)
     reports = finished.shown.reports
-    made = [{"title": f"Against {report.against}", "html": _result(report)} for report in reports]
+    made = [{"title": title, "html": _result(report)} for title, report in zip(_titles(reports), reports, strict=True)]
     if finished.shown.more:
         made.append({"title": "A closer look", "html": render(list(finished.shown.more))})
     if reports:
-        closing: list[Part] = [summary([finished]), Text(_LEGEND)]
+        closing: list[Part] = [_verdicts(reports), Text(_LEGEND)]
         made.append({"title": "What falls, what holds", "html": render(closing)})
     return made
+
+
+def _verdicts(reports: "Sequence[AttackReport]") -> Grid:
+    """What each attack came to, the verdict first, so that it is seen on a phone, too."""
+    rows = [
+        [title.removeprefix("Against "), report.verdict, *(f"{100 * share.value:.3g} %" for share in shares)]
+        for title, report in zip(_titles(reports), reports, strict=True)
+        for shares in [(report.success, report.reference)]
+    ]
+    return Grid(["against", "verdict", "the attack succeeds", "guessing, or on people outside"], rows)
+
+
+def _titles(reports: "Sequence[AttackReport]") -> list[str]:
+    """What each attack is against; where several attacks are against the same, which one it is."""
+    against = [report.against for report in reports]
+    return [
+        f"Against {report.against}" + (f": {report.attack}" if against.count(report.against) > 1 else "")
+        for report in reports
+    ]
 
 
 def _limiter(request: Request) -> anyio.CapacityLimiter:
@@ -171,7 +189,12 @@ _LEGEND = (
     "people to say, or not all of them could be read."
 )
 
-_DIAL = """<h2>Turn ε</h2><p>ε limits what all answers together reveal.
-Turn it up, and see when the attack begins to work.</p>
+_TURN = "Turn it up, and see when the attack begins to work."
+_TURNS = {
+    "guessing": "Turn it up, and see how often the best guess is right, and how often the bound lets it be.",
+    "harm": "Turn it: what is learned about everybody is learned at almost any ε, whether you take part or not.",
+}
+
+_DIAL = """<h2>Turn ε</h2><p>ε limits what all answers together reveal. {words}</p>
 <div class="dial"><label for="turn">ε</label><input id="turn" type="range" min="0" max="7" step="1" value="4">
 <output id="turned" for="turn">1</output></div><div id="dialed" aria-live="polite"></div>"""

@@ -18,7 +18,7 @@ from discreet.curator.settings import Allowance
 from discreet.report import Bars, Chart, Grid, Heading, Html, Part, Text, Tiles
 from discreet.report.page import render, shown
 from discreet.server.access import RIGHTS, Right
-from discreet.server.console.page_shell import ConsoleRoute, counted, page, visiting
+from discreet.server.console.page_shell import ConsoleRoute, are_years, counted, page, visiting
 from discreet.server.routes.callers import in_thread
 from discreet.server.session import Session
 
@@ -75,11 +75,13 @@ async def ledger_page(request: Request, session: Annotated[Session, Depends(visi
             '<div class="act"><button type="button" class="main" id="verify">Verify the chain</button></div>'
             '<div id="verdict" aria-live="polite"></div>'
         ),
+        Html('<div class="ledger">'),
         Grid(
             ["row", "when (UTC)", "who", "kind", "ε", "total ε", "what"],
             rows,
             f"{counted(len(entries), 'row')}, newest first",
         ),
+        Html("</div>"),
     ]
     lead = "Who was charged for what, and what the owner changed. No row can be changed or taken out unnoticed."
     return page("Ledger", parts, session=session, current="/ledger", script="owner.js", lead=lead, wide=True)
@@ -110,7 +112,7 @@ async def tokens_page(session: Annotated[Session, Depends(visiting(Right.TOKENS)
     body = (
         f'<div class="wide"><table class="grid"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
-        '<p id="remark" class="refusal" role="status"></p><h2>Let somebody in</h2>'
+        '<p id="remark" class="refusal" role="status" tabindex="-1"></p><h2>Let somebody in</h2>'
         "<p>A token is made on the server, where it is printed once, and given to that person alone:</p>"
         f"<pre>discreet token create {escape(file)} NAME --role analyst --epsilon 1 --expires 90d</pre>"
     )
@@ -194,7 +196,12 @@ def _columns(table: TableView) -> Iterator[Part]:
     """How the values of each column compare with its declaration, in rows; and those that were not declared."""
     names = ["null", "unreadable", "not_a_number", "below", "above", "undeclared", "least", "greatest"]
     used = [name for name in names if any(getattr(column, name) is not None for column in table.columns)]
-    rows = [[column.name, *(_number(getattr(column, name)) for name in used)] for column in table.columns]
+    rows = []
+    for column in table.columns:
+        cells = {name: _number(getattr(column, name)) for name in used}
+        if are_years(column.least, column.greatest):
+            cells |= {"least": f"{column.least:.0f}", "greatest": f"{column.greatest:.0f}"}
+        rows.append([column.name, *cells.values()])
     yield Grid(["column", *(name.replace("_", " ") for name in used)], rows, "values of each column, in rows")
     for column in table.columns:
         if column.examples:

@@ -33,6 +33,8 @@ SECURITY = {
 }
 """Pages load scripts and styles of this server alone, and nothing inline."""
 
+_YEARS = (1500, 2200)
+
 _KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
 
@@ -86,6 +88,7 @@ def page(
         ways=_ways(session, current) if session else "",
         wide=" wide-page" if wide else "",
         dataset=escape(dataset),
+        name=escape(token.id) if token else "",
         body=body,
         module=module,
     )
@@ -108,6 +111,15 @@ def counted(count: int, noun: str, nouns: str = "") -> str:
     ('1 row', '1\u202f200 people')
     """
     return f"{shown(count)} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def are_years(*values: Any) -> bool:
+    """Whether numbers may be years, which people read without thin spaces.
+
+    >>> are_years(1900, 2025), are_years(1900, 30_000), are_years(None, 2025)
+    (True, False, False)
+    """
+    return all(value is not None and _YEARS[0] <= value < _YEARS[1] and value == int(value) for value in values)
 
 
 def protection(catalog: Catalog) -> str:
@@ -217,7 +229,7 @@ _PAGE = """<!doctype html>
 <link rel="icon" href="/console/assets/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/console/assets/report.css"><link rel="stylesheet" href="/console/assets/console.css">
 <script type="module" src="/console/assets/shell.js"></script>{module}</head>
-<body class="discreet" data-dataset="{dataset}"><a class="skip" href="#main">To the content</a>
+<body class="discreet" data-dataset="{dataset}" data-token="{name}"><a class="skip" href="#main">To the content</a>
 <header class="top"><a class="brand" href="/console">discreet</a><a href="/gallery">Gallery</a>
 <span class="space"></span>{who}</header>
 {ways}<main id="main" class="console{wide}"><h1>{heading}</h1>{lead}

@@ -104,13 +104,14 @@ async def check(request: Request, session: Owner, body: CheckBody) -> Response:
 
 @router.post("/picture")
 async def picture(request: Request, session: Owner, body: PictureBody) -> Response:
-    """What an ε means for a guesser, and what a bound means for the error of a sum."""
+    """What an ε means for a guesser, what the unit means for a person, and a bound for the error of a sum."""
 
     def work() -> dict[str, Any]:
         epsilon = float(rational(body.epsilon, "epsilon", above=0, at_most=50))
         bound = float(rational(body.bound, "bound", above=0, at_most=10**9))
         return {
             "guesser": guesser_chart(epsilon).svg(),
+            "unit": unit_chart(epsilon).svg(),
             "bound": bound_chart(epsilon, bound).svg(),
             "words": guesser_words(epsilon),
         }
@@ -140,6 +141,17 @@ def guesser_chart(epsilon: float) -> Chart:
         Line(before, before, "without the data", dashed=True),
     ]
     return Chart("What a guesser gains", marks, x="sure before", y="sure after", x_range=(0, 1), y_range=(0, 1))
+
+
+def unit_chart(epsilon: float) -> Chart:
+    """How sure a guesser can be of a person with several rows, by the unit (k rows together have kε)."""
+    rows = np.arange(1, 21)
+    by_rows = 1 / (1 + np.exp(-epsilon * rows))
+    by_person = np.full(len(rows), by_rows[0])
+    marks = [Line(rows, by_person, "unit: a person"), Line(rows, by_rows, "unit: one row", dashed=True)]
+    ticks = [(float(count), label(count)) for count in (1, 5, 10, 15, 20)]
+    title = "A person with several rows, by the unit"
+    return Chart(title, marks, x="rows of the person", y="sure after", x_ticks=ticks, y_range=(0, 1))
 
 
 def bound_chart(epsilon: float, bound: float) -> Chart:

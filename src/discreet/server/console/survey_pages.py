@@ -5,6 +5,7 @@ import math
 from html import escape
 from typing import Annotated, Any
 
+import numpy as np
 import segno
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -13,8 +14,9 @@ from discreet.local.collection.collector import Collection
 from discreet.local.collection.survey import RANDOMIZERS, Survey
 from discreet.local.collection.survey_page import cost_words, how_words
 from discreet.report import Chart, Heat, Intervals
+from discreet.report.page import shown
 from discreet.server.access import Right
-from discreet.server.console.page_shell import ConsoleRoute, dataset_path, page, visiting
+from discreet.server.console.page_shell import ConsoleRoute, counted, dataset_path, page, visiting
 from discreet.server.routes.callers import allowed, in_thread
 from discreet.server.routes.results import document_response
 from discreet.server.routes.surveys import SurveyBody, find_survey, survey_id, surveys_folder, writing
@@ -50,7 +52,7 @@ async def preview(request: Request, session: Collecting, body: SurveyBody) -> Re
 
     def work() -> dict[str, str]:
         survey = Survey.from_json(body.survey)
-        return {"how": how_words(survey), "cost": cost_words(survey)}
+        return {"how": shown(how_words(survey)), "cost": shown(cost_words(survey))}
 
     return document_response(await in_thread(request, session, work))
 
@@ -64,7 +66,7 @@ async def survey_page(request: Request, session: Looking, survey: str) -> Respon
     body = (
         f'<p class="lead">{escape(known.question)}</p>'
         f'<div class="qr" role="img" aria-label="QR code of the link">{code}</div>'
-        f'<p><a href="{escape(address)}">{escape(address)}</a></p><p>{escape(cost_words(known))}</p>'
+        f'<p><a href="{escape(address)}">{escape(address)}</a></p><p>{escape(shown(cost_words(known)))}</p>'
         f'<h2>What people said</h2><div id="estimate" data-survey="{escape(survey)}" aria-live="polite"></div>'
     )
     return page("Survey", body, session=session, current="/surveys", script="surveys.js")
@@ -89,13 +91,13 @@ async def estimate(request: Request, session: Collecting, survey: str) -> Respon
 
 
 def _chart(survey: Survey, result: Any) -> Chart:
-    title = f"{survey.question[:60]} ({result.reports:,} reports)"
+    title = f"{survey.question[:60]} ({counted(result.reports, 'report')})"
     if survey.places:
         area = survey.area
         shares = result.shares.reshape(area.rows, area.columns)
         heat = Heat(shares[::-1], aspect=area.columns / area.rows, scale=_scale(area.columns * float(area.cell)))
         return Chart(title, [heat], x="share of people in each cell; north is up")
-    shares, labels = result.shares, survey.labels
+    shares, labels = np.clip(result.shares, 0, 1), survey.labels  # of few reports, estimates lie outside
     marks = [Intervals(labels, shares, low=result.low, high=result.high)]
     return Chart(title, marks, y="share of people; intervals hold together at 95 %")
 

@@ -1,7 +1,7 @@
 // An answer: table and chart with error bars, notes, the receipt, and files to take away.
 
 import { dataset, here, json, send, v1 } from "./api.js";
-import { failure, fill, fixed, h, number, picture, pixels, save, THIN } from "./dom.js";
+import { failure, fill, fixed, h, number, picture, pixels, save, thin, THIN } from "./dom.js";
 
 const MOST = 500;
 const WORDS = { bars: "Bars", line: "Line", map: "Map", heatmap: "Heatmap", table: "Table" };
@@ -106,8 +106,8 @@ export class AnswerView {
       (this.remark = h("p", { class: "refusal", role: "status" })),
       this.kinds,
       h("div", { class: "shown" }, this.figure, this.table),
-      answer.note ? h("p", { class: "soft" }, answer.note) : null,
-      answer.notes.length ? h("ul", { class: "notes" }, answer.notes.map((note) => h("li", {}, note))) : null,
+      answer.note ? h("p", { class: "soft" }, thin(answer.note)) : null,
+      answer.notes.length ? h("ul", { class: "notes" }, answer.notes.map((note) => h("li", {}, thin(note)))) : null,
     );
     await this.draw();
   }

@@ -50,5 +50,7 @@ export async function send(path, { method, body, accept = "application/json", he
 export const json = async (path, options) => (await send(path, options)).json();
 
 export const dataset = document.body.dataset.dataset;
+// What this tab remembers of its questions: by token, since one browser may serve several people
+export const memory = `discreet:${dataset}:${document.body.dataset.token}`;
 export const v1 = (path) => `/v1/datasets/${encodeURIComponent(dataset)}${path}`;
 export const here = (path) => `/console/datasets/${encodeURIComponent(dataset)}${path}`;

@@ -1,14 +1,14 @@
 // The analyst's desk: a question, its price as one types, the answer.
 
-import { dataset, here, json, v1 } from "./api.js";
+import { dataset, here, json, memory, v1 } from "./api.js";
 import { AnswerView } from "./answer.js";
 import { Builder } from "./builder.js";
-import { failure, fill, find, h, later, loading, number, picture, tabs, unaffordable } from "./dom.js";
+import { failure, fill, find, h, later, loading, number, picture, tabs, thin, unaffordable } from "./dom.js";
 import { Editor } from "./editor.js";
 
 const catalog = JSON.parse(find("catalog").textContent);
 const TERMS = ["error", "delta", "groups", "rows", "confidence"];
-const MEMORY = `discreet:${dataset}`;
+const YEARS = /^integer from (1[5-9]|2[01])\d\d to (1[5-9]|2[01])\d\d\b/;
 let price = null;
 let running = null;
 let left = null;
@@ -19,7 +19,7 @@ function tableView(table) {
   const columns = table.columns.map((column) =>
     h("li", {}, h("button", { type: "button", class: "name", onclick: () => insert(column.name) }, column.name), " ", h("span", { class: "soft" }, inWords(column))));
   const about = table.private
-    ? `private; protects ${table.protects}` + (table.max_groups_per_unit ? `; at most ${table.max_groups_per_unit} groups a person` : "")
+    ? `private; protects ${table.protects}` + (table.max_groups_per_unit ? `; at most ${table.max_groups_per_unit} ${table.max_groups_per_unit === 1 ? "group" : "groups"} a person` : "")
     : "public";
   return h("details", { open: catalog.tables.length < 3 }, h("summary", {}, h("b", {}, table.name)),
     h("p", { class: "soft" }, about), h("ul", {}, columns));
@@ -28,7 +28,7 @@ function tableView(table) {
 // Without its name, and with the first of its declared values
 function inWords(column) {
   const described = column.words.replace(`${column.name}: `, "");
-  const dated = column.type === "date" || column.type === "timestamp"; // years have no thin spaces
+  const dated = column.type === "date" || column.type === "timestamp" || YEARS.test(described); // years have no thin spaces
   const words = dated ? described : described.replace(/(?<![\d.-])\d{4,}(?![\d.-])/g, (digits) => number(Number(digits)));
   if (!column.values) return words;
   const some = column.values.slice(0, 6).map((value) => (value === null ? "no value" : String(value))).join(", ");
@@ -67,8 +67,12 @@ const refresh = later(40, async () => {
     find("pay").disabled = true;
     return;
   }
-  running = new AbortController();
   const asked = question();
+  if (!asked.epsilon && !asked.error) {
+    refuse("say what to pay, as an ε, or under Further terms how exact the answer must be");
+    return;
+  }
+  running = new AbortController();
   if (!price) fill(find("price"), loading("The price is worked out …"));
   try {
     const found = await json(here("/price"), { body: asked, signal: running.signal });
@@ -78,14 +82,23 @@ const refresh = later(40, async () => {
     showPrice(found);
   } catch (error) {
     if (error.name === "AbortError") return;
-    price = null;
-    find("pay").disabled = true;
-    find("trade").textContent = "";
-    find("refusal").textContent = error.words || error.message;
-    editor.mark(Number.isInteger(error.facts?.start) ? error.facts.start : null);
-    find("price").classList.add("stale");
+    refuse(thin(error.words || error.message), Number.isInteger(error.facts?.start) ? error.facts.start : null);
   }
 });
+
+// Why there is no price; where a term is missing that is out of sight, it comes into sight
+function refuse(words, place = null) {
+  price = null;
+  const pay = find("pay");
+  pay.disabled = true;
+  pay.textContent = "Ask";
+  find("trade").textContent = "";
+  find("refusal").textContent = words;
+  if (/\bstate (a delta|a number of (groups|rows))|Further terms/.test(words)) find("further").open = true;
+  editor.mark(place);
+  if (find("price").querySelector(".loading")) fill(find("price"));
+  find("price").classList.add("stale");
+}
 
 const shareOf = (one) => Object.entries(one).find(([name]) => name.startsWith("error ×"));
 const isShare = (one) => typeof one.error !== "number" && Boolean(shareOf(one));
@@ -114,7 +127,7 @@ function showPrice(found) {
   const payable = budget.affordable !== false;
   fill(find("price"), h("h2", {}, "Price"), tiles,
     payable ? null : unaffordable(budget.words),
-    ...found.warnings.map((warning) => h("p", { class: "note" }, warning)),
+    ...found.warnings.map((warning) => h("p", { class: "note" }, thin(warning))),
     found.preview ? h("figure", {}, picture(found.preview)) : null, errors,
     h("details", {}, h("summary", {}, "What would be done"), h("pre", {}, found.words)));
   find("price").classList.remove("stale");
@@ -187,9 +200,9 @@ find("question").addEventListener("submit", (event) => {
 // What this tab asked: gone when it is closed, or somebody signs out
 
 function remember(asked, receipt) {
-  const kept = JSON.parse(sessionStorage.getItem(MEMORY) || "[]").filter((one) => JSON.stringify(one.asked) !== JSON.stringify(asked));
+  const kept = JSON.parse(sessionStorage.getItem(memory) || "[]").filter((one) => JSON.stringify(one.asked) !== JSON.stringify(asked));
   kept.unshift({ asked, charge: receipt.charge, when: new Date().toISOString() });
-  sessionStorage.setItem(MEMORY, JSON.stringify(kept.slice(0, 100)));
+  sessionStorage.setItem(memory, JSON.stringify(kept.slice(0, 100)));
 }
 
 const editor = new Editor(find("sql"), find("shade"), find("completions"), catalog, () => refresh());

@@ -12,7 +12,15 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 export const find = (name) => document.getElementById(name);
-export const fill = (node, ...children) => node.replaceChildren(...children.flat().filter(Boolean));
+
+// New contents of an element; what had the focus and is still there, by its name or its words, keeps it
+export function fill(node, ...children) {
+  const held = node.contains(document.activeElement) ? document.activeElement : null;
+  node.replaceChildren(...children.flat().filter(Boolean));
+  if (!held || held === node || node.contains(held)) return;
+  const same = (other) => (held.name ? other.name === held.name : other.textContent === held.textContent);
+  [...node.querySelectorAll(held.tagName)].find(same)?.focus({ preventScroll: true });
+}
 
 // A picture of the server, which wrote it from data and escaped it
 export function picture(text) {
@@ -105,9 +113,12 @@ export function reachable(root) {
   for (const node of root.querySelectorAll(".wide:not([tabindex]), figure.wide-figure:not([tabindex]), pre:not([tabindex], [aria-hidden])")) node.tabIndex = 0;
 }
 
+// The numbers in a sentence with thin spaces, and no line end before a percent sign
+export const thin = (text) => text.replace(/(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])/g, (digits) => digits.replaceAll(",", THIN)).replaceAll(" %", `${THIN}%`);
+
 // Lines of a name and its words, as a program writes them for a terminal, as a table
 export function facts(text) {
-  const lines = text.replace(/(\d),(?=\d{3}(?!\d))/g, `$1${THIN}`).replaceAll(" %", `${THIN}%`).split("\n").filter((line) => line.trim()).map((line) => /^(\S.*?) {2,}(\S.*)$/.exec(line));
+  const lines = thin(text).split("\n").filter((line) => line.trim()).map((line) => /^(\S.*?) {2,}(\S.*)$/.exec(line));
   if (!lines.length || lines.includes(null)) return h("pre", {}, text);
   return h("table", { class: "facts" }, h("tbody", {}, lines.map(([, name, words]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, words)))));
 }
@@ -115,9 +126,9 @@ export function facts(text) {
 // Why something cannot be paid or asked, as the budget says it: "cannot be paid: …"
 export function unaffordable(words) {
   const [, what, why] = /^cannot be (paid|asked): ([^]*)$/.exec(words) || ["", "paid", words];
-  return h("p", { class: "verdict bad" }, h("b", {}, `Cannot be ${what}. `), why);
+  return h("p", { class: "verdict bad" }, h("b", {}, `Cannot be ${what}: `), thin(why));
 }
 
 export const loading = (words) => h("p", { class: "loading", role: "status" }, words);
 export const failure = (error) =>
-  h("p", { class: "verdict bad", role: "alert" }, h("b", {}, "Not done. "), error.words || error.message);
+  h("p", { class: "verdict bad", role: "alert" }, h("b", {}, "Not done: "), thin(error.words || error.message));

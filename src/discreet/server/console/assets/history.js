@@ -1,9 +1,9 @@
 // What was asked: in this tab, with its terms; and what was paid for, from the record.
 
-import { dataset, here } from "./api.js";
+import { dataset, here, memory } from "./api.js";
 import { fill, find, h, number } from "./dom.js";
 
-const kept = JSON.parse(sessionStorage.getItem(`discreet:${dataset}`) || "[]");
+const kept = JSON.parse(sessionStorage.getItem(memory) || "[]");
 
 function open(asked) {
   sessionStorage.setItem("discreet:open", JSON.stringify({ dataset, asked }));

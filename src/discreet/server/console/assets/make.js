@@ -67,6 +67,7 @@ function build(chosen) {
   fill(find("fields"), ...about.fields.map(control));
   room.oninput = (event) => {
     find("start").disabled = true; // what was priced is no longer what is asked for
+    delete find("job").dataset.started;
     if (event.target.name === "table") build(event.target.value);
     else ask();
   };
@@ -106,8 +107,10 @@ const ask = later(200, async () => {
   find("start").disabled = true;
   if (KINDS[kind].file && !uploaded) return fill(find("cost"), h("p", { class: "empty" }, "Choose the file to see the price."));
   const asked = { kind, request: request() };
+  const isOld = () => JSON.stringify(asked) !== JSON.stringify({ kind, request: request() }) || find("job").dataset.started;
   try {
     const found = await json(here("/job-price"), { body: asked });
+    if (isOld()) return; // the form has changed since: its own price is on the way
     price = asked;
     const { free, affordable, own, own_after: then, words } = found.budget;
     fill(find("cost"), h("h2", {}, free ? "Free: it was made before" : "Price"), facts(found.words),
@@ -116,7 +119,8 @@ const ask = later(200, async () => {
     find("start").textContent = free ? "Start, free" : "Pay and start";
     find("start").disabled = !affordable;
   } catch (error) {
-    fill(find("cost"), h("p", { class: "verdict open" }, h("b", {}, "Not yet. "), error.words || error.message));
+    if (isOld()) return;
+    fill(find("cost"), h("p", { class: "verdict open" }, h("b", {}, "Not yet: "), error.words || error.message));
   }
 });
 
@@ -128,6 +132,8 @@ const policyLines = ({ table: name, columns, receipt, ...bounds }) => [`[tables.
 async function start(event) {
   event.preventDefault();
   find("start").disabled = true;
+  if (!price || JSON.stringify(price) !== JSON.stringify({ kind, request: request() })) return void ask();
+  find("job").dataset.started = "yes"; // until something is changed
   const started = price;
   const about = KINDS[started.kind];
   const progress = find("progress");

@@ -24,8 +24,12 @@ for (const button of document.querySelectorAll("[data-revoke]")) {
     try {
       await send(v1(`/tokens/${encodeURIComponent(button.dataset.revoke)}`), { method: "DELETE" });
       button.closest("tr").children[2].textContent = "revoked";
+      find("remark").className = "soft";
+      find("remark").textContent = `The token of ${button.closest("tr").children[0].textContent} is revoked.`;
+      find("remark").focus();
       button.remove();
     } catch (error) {
+      find("remark").className = "refusal";
       find("remark").textContent = error.words || error.message;
       button.disabled = false;
     }

@@ -106,7 +106,7 @@ const check = later(200, async (columns) => {
     const misfits = found.findings.map((finding) => h("p", { class: `verdict ${finding.level === "error" ? "bad" : "open"}` }, h("b", {}, `${finding.level} `), `${finding.column || finding.table}: ${finding.problem}`));
     fill(find("meaning"), h("p", { class: "verdict good" }, h("b", {}, "It can be used. "), "This is what it means:"), ...misfits, h("pre", {}, found.words));
   } catch (error) {
-    fill(find("meaning"), h("p", { class: "verdict open" }, h("b", {}, "Not yet. "), error.words || error.message));
+    fill(find("meaning"), h("p", { class: "verdict open" }, h("b", {}, "Not yet: "), error.words || error.message));
   }
 });
 
@@ -114,7 +114,7 @@ const draw = later(120, async () => {
   try {
     const found = await json(here("/policy/picture"), { body: { epsilon: field("epsilon").value.trim(), bound: field("bound").value.trim() || "1" } });
     find("guess").textContent = found.words;
-    fill(find("pictures"), h("figure", {}, picture(found.guesser)), h("figure", {}, picture(found.bound)));
+    fill(find("pictures"), ...["guesser", "unit", "bound"].map((name) => h("figure", {}, picture(found[name]))));
   } catch (error) {
     find("guess").textContent = error.words || error.message;
   }

@@ -1,8 +1,9 @@
-// The door: the token goes out once, in the body of a request, and stays nowhere.
+// The door: the token goes out once, in the body of a request, and stays nowhere. Nor do questions of who was here before.
 
 import { send } from "./api.js";
 import { find } from "./dom.js";
 
+sessionStorage.clear();
 find("door").addEventListener("submit", async (event) => {
   event.preventDefault();
   const field = find("token");
