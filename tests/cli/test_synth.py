@@ -98,6 +98,7 @@ def test_values_are_given_or_found(folder):
     assert given.exit_code == 0, given.output
     found = run("synth", folder / "clinic.toml", "--epsilon", 1, "--columns", "ward", "--discover", "ward", "-o", folder / "f.csv", "--json")  # fmt: skip
     assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["found"] == {"ward": 2}
     for name in ("g.csv", "f.csv"):
         assert {"a", "b"} <= set(pyarrow.csv.read_csv(folder / name).column("ward").to_pylist())
 

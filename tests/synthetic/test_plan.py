@@ -374,6 +374,25 @@ def test_frequent_values_are_found_and_rare_ones_stay_hidden(tmp_path):
         assert counts["Oslo"] > 600
 
 
+def test_the_page_says_how_many_values_were_found_and_which_rules_hold(tmp_path):
+    """As facts: not what was guessed, or expected to be needed, before anything was released."""
+    with opened(tmp_path, visits(2000)) as data:
+        rules = {"never": ["ill=yes, town=Oslo"], "rules": ["town decides ill"]}
+        table = made(data, exclude=(), discover=["town"], epsilon=2, **rules)
+        assert table.found == {"town": ("Köln", "Oslo")}
+        html = table.page().html()
+        assert "town (2 found privately)" in html
+        assert "never ill=yes, town=Oslo; town decides ill" in html
+        for guessed in ("were 100 values found", "<th>memory</th>", "<th>time</th>"):
+            assert guessed not in html
+
+
+def test_a_rule_about_a_value_within_a_bin_is_refused_with_the_way_out():
+    asked = replace(REQUEST, bins={}, rules=["when age=0 then ill=False"])
+    with pytest.raises(InvalidParameter, match="state bins in which it is alone"):
+        plan(asked, catalog())
+
+
 def test_where_nothing_is_found_all_is_missing(tmp_path):
     with opened(tmp_path, visits(30)) as data:
         table = made(data, exclude=(), discover=["town"], never=["town=Oslo, ill=yes"])

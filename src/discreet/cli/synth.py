@@ -208,7 +208,11 @@ def _make(
     if owner_report is not None:
         _owner_page(data, plan, made, owner_report, options.get("target"), controls)
     lost = synth_linked.lost(made.lost(), as_json=as_json)
-    facts({"table": out, "rows": len(made.codes), "lost": lost, "cost": str(made.receipt)}, as_json=as_json)
+    printed: dict[str, Any] = {"table": out, "rows": len(made.codes)}
+    if made.found:
+        many = {name: len(values) for name, values in made.found.items()}
+        printed["found"] = many if as_json else ", ".join(f"{count} values of {name}" for name, count in many.items())
+    facts(printed | {"lost": lost, "cost": str(made.receipt)}, as_json=as_json)
 
 
 def _most(said: list[RowsEach], table: str) -> int:

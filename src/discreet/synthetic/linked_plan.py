@@ -29,6 +29,7 @@ from discreet.exact import text_up
 from discreet.noise import Entropy
 from discreet.privacy.loss import GaussianNoise
 from discreet.privacy.unit import Neighbors
+from discreet.synthetic.columns.rules import rules_in_words
 from discreet.synthetic.columns.schema import Attribute, Schema
 from discreet.synthetic.fit.relaxed import Needs, Settings, memory_needed, needs, soft_rows
 from discreet.synthetic.linked_tables import LinkedTables, Part
@@ -286,6 +287,13 @@ class LinkedPlan(PrivatePlan):
 
     def explain(self) -> str:
         """What it would cost and do, in words."""
+        return self._told(self.needs().words(self.count))
+
+    def told(self) -> str:
+        """How tables were made, in words: without what it was expected to take."""
+        return self._told({})
+
+    def _told(self, needs: dict[str, str]) -> str:
         made = self.designs()
         keys = ", ".join(f"{part.table.name} (by {part.key.name})" for part in self.parts)
         lines = [
@@ -293,7 +301,7 @@ class LinkedPlan(PrivatePlan):
             ("protects", f"one person, with all their rows in {keys}"),
             ("cost", f"ε {text_up(self.epsilon)} at δ {text_up(self.delta, 3)}"),
             ("people", self._whom()),
-            ("a person", _told(self.record)),
+            ("a person", _columns(self.record)),
             (
                 "useful",
                 f"for more than about {ceil(made[0].noise_alone(1)):,} people; with fewer, the result is mostly noise",
@@ -302,12 +310,15 @@ class LinkedPlan(PrivatePlan):
         for part, rows_design in zip(self.others, made[1:], strict=True):
             most = "1 row" if part.rows_each == 1 else f"{part.rows_each} rows"
             behind = ", behind their own columns" if self.own else ""
-            lines.append((f"a row of {part.table.name}", f"{_told(part.schema)}; at most {most} of a person{behind}"))
+            lines.append(
+                (f"a row of {part.table.name}", f"{_columns(part.schema)}; at most {most} of a person{behind}")
+            )
             lines.append(("useful", f"for more than about {ceil(rows_design.noise_alone(1)):,} rows"))
         lines.append(("measured", f"{sum(len(design.marginals) for design in made)} marginals"))
         own = [f"{part.table.name}.{name}" for part in self.parts for name in part.private_bins]
         lines += bins_in_words(own, [], fine=any(part.fine for part in self.parts)).items()
-        lines += self.needs().words(self.count).items()
+        lines += [(f"rules of {part.table.name}", rules_in_words(part.rules)) for part in self.parts if part.rules]
+        lines += needs.items()
         width = max(len(name) for name, _ in lines)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 
@@ -328,7 +339,7 @@ def _part(part: Part | None) -> dict[str, Any] | None:
     return {"table": part.table, "schema": part.schema, "rows_per_person": part.rows_each, **fine}
 
 
-def _told(schema: Schema) -> str:
+def _columns(schema: Schema) -> str:
     return ", ".join(f"{name} ({size})" for name, size in zip(schema.names, schema.sizes, strict=True))
 
 

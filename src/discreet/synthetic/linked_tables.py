@@ -138,7 +138,7 @@ class _TablesPlan(Protocol):
     def joined(self, part: Part) -> Schema: ...
     def designs(self) -> list[Design]: ...
     def read(self, engine: Engine) -> list[Ints]: ...
-    def explain(self) -> str: ...
+    def told(self) -> str: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +281,7 @@ class LinkedTables:
             for turn, fitted in enumerate(self.fit())
         ]
         numbers = {f"synthetic rows of {section.name}": len(section.codes) for section in sections}
-        terms: dict[str, Any] = {"receipt": self.receipt, "explained": self.plan.explain(), "numbers": numbers}
+        terms: dict[str, Any] = {"receipt": self.receipt, "explained": self.plan.told(), "numbers": numbers}
         return public_page(sections, title=f"Synthetic {self._names}", **terms)
 
     def quality_page(self, real: Sequence[Ints]) -> "Page":

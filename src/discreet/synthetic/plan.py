@@ -6,7 +6,7 @@ every time.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -26,7 +26,7 @@ from discreet.mechanisms.partitions import OptimalSelection
 from discreet.noise import Entropy, rounded_gaussian
 from discreet.privacy.loss import Approximate, GaussianNoise, Loss, Together
 from discreet.privacy.unit import Neighbors
-from discreet.synthetic.columns.rules import Rule, allowed, named_in
+from discreet.synthetic.columns.rules import Rule, allowed, named_in, rules_in_words
 from discreet.synthetic.columns.schema import Attribute, Schema
 from discreet.synthetic.columns.units import Bins, Codes
 from discreet.synthetic.fit.relaxed import Needs, Settings, fit, memory_needed, needs, soft_rows
@@ -333,20 +333,24 @@ class SynthesisPlan(PrivatePlan):
 
     def explain(self) -> str:
         """What it would cost and do, in words."""
-        schema, hidden = self.guessed(), {name for name, _ in self.discover}
+        return in_words(self._told(self.guessed(), None, self.needs().words(self.people)))
+
+    def told(self, found: dict[str, list[str]]) -> str:
+        """How a table was made, in words: with the values that were found, without what it was expected to take."""
+        return in_words(self._told(self.schema(found), found, {}))
+
+    def _told(self, schema: Schema, found: dict[str, list[str]] | None, needs: dict[str, str]) -> dict[str, str]:
         made = self.design(schema) if self.recipe is None else self.recipe.first
+        guess = f", were {_SOME} values found" if self.discover and found is None else ""
         lines = {
             "task": self.text,
             "protects": self._protects(),
             "cost": f"ε {text_up(self.epsilon)} at δ {text_up(self.delta, 3)}",
-            "columns": ", ".join(
-                f"{attribute.column.name} ({'found privately' if attribute.column.name in hidden else attribute.size})"
-                for attribute in schema.attributes
-            ),
+            "columns": ", ".join(f"{each.column.name} ({self._size(each, found)})" for each in schema.attributes),
             "measured": f"{len(made.marginals)} marginals, noise of {float(min(made.sigmas)):.3g} to "
-            f"{float(max(made.sigmas)):.3g} rows on each count" + f", were {_SOME} values found" * bool(hidden),
+            f"{float(max(made.sigmas)):.3g} rows on each count{guess}",
             "useful": f"for more than about {ceil(made.noise_alone(1)):,} rows; with fewer, the result is mostly noise",
-            **self.needs().words(self.people),
+            **needs,
         }
         own = self.private_bins(schema)
         wide = [
@@ -362,8 +366,19 @@ class SynthesisPlan(PrivatePlan):
             lines["noise alone"] = f"{made.noise_alone(self.people):.3g} of total variation in a pair, before fitting"
         if self.target is not None:
             lines["target"] = f"{self.target}: small triples with it are measured too"
-        width = max(map(len, lines))
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+        if self.rules:
+            lines["rules"] = rules_in_words(self.rules)
+        return lines
+
+    def _size(self, attribute: Attribute, found: dict[str, list[str]] | None) -> str:
+        """How many codes a column has; of one whose values are found, how many were."""
+        if attribute.column.name not in dict(self.discover):
+            return str(attribute.size)
+        if found is None:
+            return "found privately"
+        many = len(found[attribute.column.name])
+        more = f", of more than {MOST_FOUND:,} the first in alphabetical order" * (many >= MOST_FOUND)
+        return f"{many} found privately{more}"
 
     def _protects(self) -> str:
         unit = self.table.unit
@@ -386,6 +401,12 @@ def _discovered(values: Any, selection: OptimalSelection, entropy: Entropy | Non
     names, many = counted.field("values").to_pylist(), np.asarray(counted.field("counts"), np.int64)
     kept = selection.release(many, entropy=entropy) if len(names) else np.zeros(0, np.bool_)
     return sorted(name for name, stays in zip(names, kept, strict=True) if stays)[:MOST_FOUND]
+
+
+def in_words(lines: Mapping[str, str]) -> str:
+    """Names and what is said of each, a line for each."""
+    width = max(map(len, lines))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
 
 
 def bins_in_words(private: Sequence[str], even: Sequence[str], *, fine: bool) -> dict[str, str]:

@@ -290,7 +290,7 @@ class _TablePlan(Protocol):
     def settings(self) -> relaxed.Settings: ...
     def schema(self, found: dict[str, list[str]], fine: dict[str, list[Level]] | None = None) -> Schema: ...
     def design(self, schema: Schema) -> Design: ...
-    def explain(self) -> str: ...
+    def told(self, found: dict[str, list[str]]) -> str: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,6 +346,11 @@ class SyntheticTable:
         column = self.plan.table.column(key)
         return made.add_column(0, column.name, self._keys(column))
 
+    @property
+    def found(self) -> dict[str, tuple[str, ...]]:
+        """The values of each column whose values were found privately."""
+        return {name: tuple(values) for name, values in self.head["found"].items()}
+
     def residuals(self) -> tuple[Residual, ...]:
         """How well the fit meets each noisy marginal: from noisy numbers alone."""
         return residuals(self.measurements, self.fit())
@@ -364,7 +369,11 @@ class SyntheticTable:
         name = self.plan.table.name
         section = Section(name, self.schema, self.codes, self.lost(), self.residuals())
         numbers = {"synthetic rows": len(self.codes), "marginals measured": len(self.measurements)}
-        terms: dict[str, Any] = {"receipt": self.receipt, "explained": self.plan.explain(), "numbers": numbers}
+        terms: dict[str, Any] = {
+            "receipt": self.receipt,
+            "explained": self.plan.told(self.head["found"]),
+            "numbers": numbers,
+        }
         return public_page([section], title=f"Synthetic {name}", **terms)
 
     def _repr_html_(self) -> str:

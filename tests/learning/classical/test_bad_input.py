@@ -145,6 +145,10 @@ def test_other_refusals():
         LogisticRegression(**logistic, l1=0).fit(X, Y)
     with pytest.raises(InvalidParameter, match="a larger ε for about 3 rows"):
         LogisticRegression(**logistic, rows=3).fit(X, Y)
+    with pytest.raises(InvalidParameter, match="epsilon: got '0.1',"):  # as stated, no share
+        LinearRegression(
+            epsilon="0.1", delta=0, bounds=(0, 1), target_bounds=(0, 1), method="objective", rows=3, entropy=Untouched()
+        ).fit(np.zeros((3, 5)), Y)
     with pytest.raises(InvalidData, match="models"):
         choose(["a"], [1, 2], epsilon=1, sensitivity=1)
     with pytest.raises(InvalidParameter, match="settings"):

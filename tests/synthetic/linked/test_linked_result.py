@@ -372,6 +372,7 @@ def test_pages(strong):
     ):
         assert words in public
     assert "owner" not in public
+    assert "<th>memory</th>" not in public  # what was expected to be needed is no fact about the tables
     assert found._repr_html_() in public
     private = found.quality_page(real).html()
     for words in ("For the owner's eyes only", "Do not publish it", "Quality of synthetic people, visits, tests", "2-way total variation", "rows in visits"):  # fmt: skip

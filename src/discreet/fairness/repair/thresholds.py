@@ -171,7 +171,7 @@ class Thresholds:
 
     def text(self) -> str:
         """The rules in words."""
-        head = f"{self.criterion}: gap {self.gap:.3g}, accuracy {self.accuracy:.4f} on the rows fitted to"
+        head = f"{self.criterion}: gap {round(self.gap, 9):.3g}, accuracy {self.accuracy:.4f} on the rows fitted to"
         return "\n".join([head, *(f"  {name}: {rule}" for name, rule in self.words())])
 
     def words(self) -> list[tuple[str, str]]:

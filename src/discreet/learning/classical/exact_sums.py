@@ -112,7 +112,15 @@ class Noise:
         return float(self.scales[part]) * (1 if self.gaussian else math.sqrt(2))
 
 
-def planned(parts: Sequence[Part], *, epsilon: Number, delta: Number, times: int = 1, rows: int | None = None) -> Noise:
+def planned(
+    parts: Sequence[Part],
+    *,
+    epsilon: Number,
+    delta: Number,
+    times: int = 1,
+    rows: int | None = None,
+    stated: Number | None = None,
+) -> Noise:
     """The noise with which these parts may be released `times` times, all together for (ε, δ).
 
     Guarantee: under "add or remove one" the releases cost `Noise.loss`, which is (ε, δ)-DP. Under "change one" a row
@@ -125,7 +133,8 @@ def planned(parts: Sequence[Part], *, epsilon: Number, delta: Number, times: int
     A part that is released `part.times` times has its share divided by them. Where δ > 0 both hold, and the one with
     less noise is taken: a choice by public settings.
 
-    If the owner states that there are about `rows` rows, an ε whose noise drowns them is refused here.
+    If the owner states that there are about `rows` rows, an ε whose noise drowns them is refused here; as `stated`, if
+    that is the ε of which this is a share.
     """
     target, at = rational(epsilon, "epsilon", above=0), rational(delta, "delta", at_least=0, below=1)
     count = integer(times, "times", at_least=1)
@@ -135,7 +144,7 @@ def planned(parts: Sequence[Part], *, epsilon: Number, delta: Number, times: int
     if at:
         other = _gaussian(parts, target, at, count)
         noise = min(noise, other, key=lambda one: sum(math.log(one.deviation(p)) for p in range(len(parts))))
-    _possible(noise, parts, epsilon, rows)
+    _possible(noise, parts, epsilon if stated is None else stated, rows)
     return noise
 
 

@@ -365,7 +365,8 @@ class ObjectivePerturbation:
         count = planned([Part(1, 1, 1)], epsilon=target * _COUNT, delta=0)
         free = Fraction(reach.square, UNIT * UNIT) / (Fraction("1.9") * target)  # the determinant then costs nothing
         sizes, least = {"l1": reach.l1, "square": reach.square}, max(free, _LEAST)
-        rest = perturbation(columns, 1, **sizes, least=least, epsilon=target * (1 - _COUNT), rows=rows)
+        share = target * (1 - _COUNT)
+        rest = perturbation(columns, 1, **sizes, least=least, epsilon=share, rows=rows, stated=epsilon)
         return cls(step, count, rest)
 
     @property

@@ -85,11 +85,12 @@ def perturbation(
     epsilon: Number,
     least: Number,
     rows: int | None = None,
+    stated: Number | None = None,
 ) -> Perturbation:
     """How to spend ε. `columns`, `l1` (L·UNIT) and `square` (S·UNIT²) are those of v; the penalty is at least `least`.
 
     One class means that the target is a number. The penalty is also large enough for the determinant to cost nothing,
-    or where that asks for twice as much, a quarter of ε.
+    or where that asks for twice as much, a quarter of ε. Refusals name `stated`, the ε of which this may be a share.
 
     >>> plan = perturbation(3, 2, l1=3 * UNIT, square=3 * UNIT**2, epsilon=1, least=1)
     >>> round(float(plan.penalty), 4), plan.noise.loss
@@ -105,7 +106,7 @@ def perturbation(
     bits = max(0, math.ceil(math.log2(4 * math.sqrt(size) / off)))
     apart = math.ceil(2 * root_up(Fraction(size)) * off * (1 << bits)) + size
     first = Part(moved, 1, GRID, 1 - _OUTPUT - determinant / target)
-    noise = planned([first, Part(apart, 1, 1 << bits, _OUTPUT)], epsilon=epsilon, delta=0, rows=rows)
+    noise = planned([first, Part(apart, 1, 1 << bits, _OUTPUT)], epsilon=epsilon, delta=0, rows=rows, stated=stated)
     return Perturbation(penalty, noise, bits, square)
 
 

@@ -34,16 +34,19 @@ class AtMost:
             raise InvalidParameter("at_most", text, "two columns: 'first <= second'", "write a chain as several rules")
         return cls(first.strip(), second.strip())
 
+    def __str__(self) -> str:
+        return f"{self.first} <= {self.second}"
+
     def check(self, schema: Schema, found: Collection[str]) -> None:
         """Refuse what cannot be compared; `found` names columns whose values are not known yet."""
         places = self._places(schema)
         first, second = (schema.attributes[place] for place in places)
         if places[0] == places[1]:
-            raise InvalidParameter("at_most", f"{self.first} <= {self.second}", "two different columns")
+            raise InvalidParameter("at_most", str(self), "two different columns")
         if not _comparable(first, second):
             expected = "two columns of numbers, of dates or of times, in the same steps"
             hint = "give both the same granularity in the policy" if first.ordered and second.ordered else ""
-            raise InvalidParameter("at_most", f"{self.first} <= {self.second}", expected, hint)
+            raise InvalidParameter("at_most", str(self), expected, hint)
 
     def allowed(self, schema: Schema) -> Allowed:
         """Which pairs of codes may occur: those where some value of the one is at most some value of the other."""
@@ -85,6 +88,9 @@ class Never:
             raise InvalidParameter("never", values, "values of two columns or more: {'sex': 'M', 'pregnant': True}")
         return cls(tuple(values.items()))
 
+    def __str__(self) -> str:
+        return "never " + ", ".join(f"{name}={value}" for name, value in self.values)
+
     def check(self, schema: Schema, found: Collection[str]) -> None:
         """Refuse values that no code stands for; those of columns in `found` are not known yet."""
         named = [schema.place(name) for name, _ in self.values]
@@ -93,8 +99,7 @@ class Never:
         for place, (name, value) in zip(named, self.values, strict=True):
             attribute = schema.attributes[place]
             if attribute.column.name not in found and _code(attribute, value) is None:
-                some = ", ".join(attribute.labels[:8]) + (", …" if attribute.size > 8 else "")
-                raise InvalidParameter("never", f"{name}={value}", f"a value or bin of {name}: {some}")
+                raise _unknown("never", attribute, name, value)
 
     def allowed(self, schema: Schema) -> Allowed | None:
         """All combinations of codes but this one; None where a value was not found privately, and so never occurs."""
@@ -134,17 +139,20 @@ class When:
         *first, last = [(name.strip(), tuple(each.strip() for each in value.split("|"))) for name, _, value in pairs]
         return cls(tuple(first), last)
 
+    def __str__(self) -> str:
+        *given, then = (f"{name}={'|'.join(values)}" for name, values in (*self.given, self.then))
+        return f"when {', '.join(given)} then {then}"
+
     def check(self, schema: Schema, found: Collection[str]) -> None:
         """Refuse values that no code stands for; those of columns in `found` are not known yet."""
         named = [schema.place(name) for name, _ in (*self.given, self.then)]
         if len(set(named)) < len(named):
-            raise InvalidParameter("rules", self._text, "each column once in a rule")
+            raise InvalidParameter("rules", str(self), "each column once in a rule")
         for place, (name, values) in zip(named, (*self.given, self.then), strict=True):
             attribute = schema.attributes[place]
             for value in values if attribute.column.name not in found else ():
                 if _code(attribute, value) is None:
-                    some = ", ".join(attribute.labels[:8]) + (", …" if attribute.size > 8 else "")
-                    raise InvalidParameter("rules", f"{name}={value}", f"a value or bin of {name}: {some}")
+                    raise _unknown("rules", attribute, name, value)
 
     def allowed(self, schema: Schema) -> Allowed | None:
         """All combinations but those of the given values with another value; None where none was found privately."""
@@ -162,10 +170,6 @@ class When:
         for place in order[1:]:
             table = np.logical_and.outer(table, masks[place])
         return Allowed(sorted(places), ~table, schema.sizes)
-
-    @property
-    def _text(self) -> str:
-        return ", ".join(f"{name}={'|'.join(values)}" for name, values in (*self.given, self.then))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +191,13 @@ class Decides:
             raise InvalidParameter("rules", text, "two columns: 'county decides state'")
         return cls(first.strip(), second.strip())
 
+    def __str__(self) -> str:
+        return f"{self.first} decides {self.second}"
+
     def check(self, schema: Schema, found: Collection[str]) -> None:
         """Refuse one column twice."""
         if schema.place(self.first) == schema.place(self.second):
-            raise InvalidParameter("rules", f"{self.first} decides {self.second}", "two different columns")
+            raise InvalidParameter("rules", str(self), "two different columns")
 
     def allowed(self, schema: Schema) -> None:
         """Nothing is known before the noisy counts are: `decided`."""
@@ -218,6 +225,7 @@ class Decides:
 Rule = AtMost | Never | When | Decides
 
 _FEW = 2.0  # noise deviations: a bin far out, where few rows are expected, counts as empty with fewer
+_SHOWN = 12  # rules in an explanation
 _MOVED = 0.05  # of a column's spread: a bin is far out where noise moves the mean by more
 
 
@@ -250,6 +258,16 @@ def read_rules(
     order = [AtMost.read(each) for each in at_most] + [each for each in said if isinstance(each, AtMost)]
     impossible = (Never.read(rule) if isinstance(rule, str) else Never.of(rule) for rule in never)
     return (*_closed(order), *impossible, *(each for each in said if not isinstance(each, AtMost)))
+
+
+def rules_in_words(rules: Sequence[Rule]) -> str:
+    """The rules that people wrote, as `read_rules` takes them; of many, the first.
+
+    >>> rules_in_words(read_rules(["a <= b"], ["c=1, d=2"], ["when e=1|2 then f=3", "g decides h"]))
+    'a <= b; never c=1, d=2; when e=1|2 then f=3; g decides h'
+    """
+    told = "; ".join(map(str, rules[:_SHOWN]))
+    return f"{told}; and {len(rules) - _SHOWN:,} more" if len(rules) > _SHOWN else told
 
 
 def rules_in(text: str) -> list[str]:
@@ -375,6 +393,14 @@ def _closed(rules: Sequence[AtMost]) -> tuple[AtMost, ...]:
 def _comparable(first: Attribute, second: Attribute) -> bool:
     kinds = {first.column.kind, second.column.kind}
     return first.ordered and second.ordered and first.step == second.step and (len(kinds) == 1 or kinds <= NUMERIC)
+
+
+def _unknown(what: str, attribute: Attribute, name: str, value: Any) -> InvalidParameter:
+    some = ", ".join(attribute.labels[:8]) + (", …" if attribute.size > 8 else "")
+    alone = "to name a single value, state bins in which it is alone: from it to the next (0,1,1000,…)"
+    return InvalidParameter(
+        what, f"{name}={value}", f"a value or bin of {name}: {some}", alone if attribute.wide else ""
+    )
 
 
 def _code(attribute: Attribute, value: Any) -> int | None:

@@ -28,6 +28,8 @@ _SWEEPS = 320
 _PAIRS = 2048  # of rows at most that exchange codes at once; many at once overshoot
 _TRIES = 50
 _TRADES, _PARTNERS, _AT_ONCE = 40, 32, 4096  # tries of rows that break a constraint, each with so many others
+_MOVES = 320  # rounds in which rows get other codes, so that each column is as expected
+_SHORTEST = 1 / 8  # of a column's codes: rows do not move less far than that
 _BATCH, _BATCHES = 4096, 16  # of rows that are drawn to find one that is allowed
 _UNLIKELY = 1e-6  # so much less likely exchanges are not made
 _LEAST = 1e-9  # of a probability that is multiplied with others
@@ -157,17 +159,27 @@ def _repair(
 ) -> None:
     """Draw the columns that constraints tie together again in rows that break one: rejection, in place.
 
-    Where one column is at most another, rows exchange codes first. A redrawn row keeps its soft row for half of the
-    tries, then takes any. Rows that break a constraint to the end copy these columns from rows that do not.
+    Where one column is at most another, rows exchange codes first, and columns are restored in the end. A redrawn row
+    keeps its soft row for half of the tries, then takes any. Rows that break a constraint to the end copy these columns
+    from rows that do not.
     """
     member = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    if any(each.is_order for each in allowed):
-        _trade(codes, table, member, columns, allowed, entropy)
+    if not any(each.is_order for each in allowed):
+        _redraw(codes, table, member, columns, allowed, entropy)
+        return
+    _trade(codes, table, member, columns, allowed, entropy)
+    _redraw(codes, table, member, columns, allowed, entropy)
+    _restore(codes, table, member, columns, allowed, entropy)
+
+
+def _redraw(
+    codes: Codes, table: RelaxedTable, member: Codes, columns: list[int], allowed: list[Allowed], entropy: Entropy
+) -> None:
     bad = np.flatnonzero(_broken(codes, allowed))
     for turn in range(_TRIES):
         if not len(bad):
             return
-        soft = member[bad] if turn < _TRIES // 2 else _below(len(starts) - 1, len(bad), entropy)
+        soft = member[bad] if turn < _TRIES // 2 else _below(len(table.weights), len(bad), entropy)
         for column in columns:
             codes[bad, column] = _independent(table.column(column)[soft], entropy)
         bad = bad[_broken(codes[bad], allowed)]
@@ -179,6 +191,44 @@ def _repair(
     copied = _below(len(good), len(bad), entropy)
     for column in columns:
         codes[bad, column] = good[copied, column]
+
+
+def _restore(
+    codes: Codes, table: RelaxedTable, member: Codes, columns: list[int], allowed: list[Allowed], entropy: Entropy
+) -> None:
+    """Bring columns that an order ties together nearer to what the table expects of each alone, in place.
+
+    Noise of their pair is all on the side that the order allows: of two columns one comes out too small and the other
+    too large, although each alone is known well. So rows get other codes of their soft row where Σ|C| falls by it, C(v)
+    being how many rows too many have a code beyond v, and where no constraint is broken. Rows that move furthest go
+    first: noise is the likelier cause of a pair of codes that are far apart.
+    """
+    numbers = np.bincount(member, minlength=len(table.weights))
+    orders = {column: order for column in columns if (order := _order(column, allowed)) is not None}
+    whole = _MOVES * len(orders)
+    for turn, column in enumerate([*orders] * _MOVES):
+        order, share = orders[column], table.column(column)
+        expected = numbers @ share.astype(np.float64)
+        excess = (np.bincount(codes[:, column], minlength=len(order)) - expected)[order]
+        beyond = np.cumsum(excess[::-1])[::-1][1:]
+        down, up = (np.append(0, np.cumsum(np.where(too_many >= 1, 1, -1))) for too_many in (beyond, -beyond))
+        rows = np.unique(_below(len(codes), min(_AT_ONCE, len(codes) // 8 + 1), entropy))
+        moved, rank = codes[rows], np.argsort(order)
+        moved[:, column] = _independent(share[member[rows]], entropy)
+        here, there = rank[codes[rows, column]], rank[moved[:, column]]
+        gain = np.where(there < here, down[here] - down[there], up[there] - up[here])
+        helps = gain >= len(order) * max(_SHORTEST, 1 - turn / whole)
+        lawful = helps & ~_broken(moved, allowed)
+        codes[rows[lawful], column] = moved[lawful, column]
+
+
+def _order(column: int, allowed: list[Allowed]) -> Codes | None:
+    """The codes of a column, by how many codes of another an order allows beside them; None where none ties it."""
+    for each in allowed:
+        if each.is_order and column in each.attributes:
+            axis = 1 - each.attributes.index(column)
+            return np.argsort(each.table.sum(axis=axis), kind="stable")
+    return None
 
 
 def _trade(
