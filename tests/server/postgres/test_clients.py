@@ -409,7 +409,7 @@ def test_the_policys_epsilon_is_the_usual_one_and_a_daily_cap_guards_it(tmp_path
     service = Service(open_places(serving.write_house(tmp_path, clinic=policy)))
     allowance = Allowance(None, Budget(epsilon="0.5", delta=0))
     service.places["clinic"].tokens.create("ann", "analyst", allowance=allowance)
-    answers = Listener(service, port=0)._opened("ann", "clinic")
+    answers = Listener(service, port=0)._session_of("ann", "clinic")
 
     def ask(age):
         (piece,) = st.pieces(f"SELECT COUNT(*) FROM visits WHERE age < {age}")

@@ -298,7 +298,7 @@ def test_what_only_the_owner_may_know_of_a_failure_is_not_told(door, monkeypatch
 
 
 def test_a_canceled_question_is_not_begun_though_another_is(door):
-    answers = door.listener._opened("ann", "clinic")
+    answers = door.listener._session_of("ann", "clinic")
     answers.settings.set("discreet.epsilon", "1")
     before, (piece,) = door.charges(), st.pieces("SELECT COUNT(*) FROM visits WHERE age = 101")
     with pytest.raises(Stopped):
