@@ -107,6 +107,14 @@ def test_messages_in_pieces_are_whole_messages(cut):
     assert b"SCRAM-SHA-256" in acts[0].data
 
 
+def test_a_client_of_a_newer_version_is_told_which_version_is_spoken(door):
+    said = Connection(nobody()).receive(start(version=fr.VERSION + 2))[0].data
+    assert said == message(b"v", struct.pack("!ii", fr.VERSION, 0))  # the major version too, as libpq 18 reads it
+    if psycopg.pq.version() >= 180000:
+        with psycopg.connect(**(door.target | {"dbname": "clinic", "max_protocol_version": "latest"})) as client:
+            assert client.execute("SELECT 1").fetchone() == (1,)
+
+
 def test_what_cannot_come_now_ends_the_connection():
     for early in (message(b"Q", b"SELECT 1\0"), message(b"S"), message(b"P", b"\0SELECT 1\0\0\0")):
         connection = Connection(nobody())

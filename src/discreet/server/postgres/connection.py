@@ -258,7 +258,7 @@ class Connection:
             return None
         unknown = [name for name in settings if name.startswith("_pq_.")]
         if version != fr.VERSION or unknown:
-            yield Send(fr.negotiation(0, unknown))
+            yield Send(fr.negotiation(fr.VERSION, unknown))
         self.frames.started = True
         return settings
 
