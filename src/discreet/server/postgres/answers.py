@@ -355,6 +355,7 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
         return {}
     columns = {column.name.casefold(): column for table in catalog.tables.values() for column in table.columns}
     found: dict[int, tuple[int, Any]] = {}
+    compared: dict[int, tuple[int, Any] | None] = {}  # by node: one list may hold thousands of parameters
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number = st.number_of(node)
         parent = node.parent
@@ -373,14 +374,19 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
         elif isinstance(parent, exp.Limit | exp.Offset):
             found[number] = (20, None)
         elif isinstance(parent, exp.Binary | exp.Between | exp.In):
-            column = _near(parent, columns)
-            if column is not None:
-                found[number] = (_OIDS[column.kind], column)
-            elif parent.find(exp.Count):
-                found[number] = (20, None)
-            elif parent.find(exp.AggFunc):
-                found[number] = (701, None)
+            if id(parent) not in compared:
+                compared[id(parent)] = _compared_with(parent, columns)
+            if (use := compared[id(parent)]) is not None:
+                found[number] = use
     return found
+
+
+def _compared_with(node: exp.Expr, columns: Mapping[str, Any]) -> tuple[int, Any] | None:
+    """The type that a parameter in a comparison has, and the column that it is compared with."""
+    column = _near(node, columns)
+    if column is not None:
+        return _OIDS[column.kind], column
+    return (20, None) if node.find(exp.Count) else (701, None) if node.find(exp.AggFunc) else None
 
 
 def _type_of(to: Any) -> int:
