@@ -297,6 +297,9 @@ def _statement(body: str, tokens: list[Token]) -> Statement:  # noqa: PLR0911, P
         case ["DEALLOCATE", *rest]:
             place = 2 if rest[0] == "PREPARE" else 1
             return Deallocate(None if words[place] == "ALL" else _unquoted(tokens[place]))
+        case ["PREPARE" | "EXECUTE" as word, *_]:
+            hint = "prepare by the protocol, as drivers do, or ask with SELECT"
+            raise InvalidQuery(f"{word} as SQL is not answered", hint, text=body, start=0)
         case ["LISTEN" | "UNLISTEN" | "NOTIFY" | "CHECKPOINT" as word, *_]:
             return Accepted(word)
         case _:
