@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from tests import serving
 
 from discreet.curator.settings import Allowance
-from discreet.errors import BudgetExceeded, ServerUnavailable
+from discreet.errors import BudgetExceeded, InvalidParameter, InvalidQuery, ServerUnavailable
 from discreet.privacy.budget import Budget
 from discreet.server.postgres import statements as st
 from discreet.server.postgres.answers import Stop
@@ -201,6 +202,33 @@ def test_a_setting_that_would_not_be_kept_is_refused_at_once(door, stated):
 def test_prepare_as_sql_is_refused_with_what_to_do_instead(door, sql):
     with connect(door) as client, pytest.raises(psycopg.Error, match="prepare by the protocol, as drivers do"):
         client.execute(sql)
+
+
+@pytest.mark.parametrize("word", ["CLOSE", "DEALLOCATE", "RESET", "DISCARD", "SHOW", "FETCH", "EXPLAIN"])
+def test_a_statement_that_says_nothing_of_what_is_not_sql(word):
+    with pytest.raises(InvalidQuery, match=f"not SQL: {word} alone"):
+        st.pieces(f"SELECT 1; {word};")
+
+
+@pytest.mark.parametrize("sql", ["FETCH {} FROM c", "SELECT ${}"])
+def test_a_number_of_thousands_of_digits_is_refused(sql):
+    with pytest.raises(InvalidQuery):
+        st.pieces(sql.format("9" * 5_000))
+
+
+def test_whatever_words_a_text_is_made_of_it_is_a_statement_or_is_refused():
+    choice = random.Random(7)
+    spoken = (
+        "SELECT SET LOCAL SHOW RESET ALL DISCARD FETCH CLOSE DECLARE CURSOR FOR FROM COPY ( ) TO STDOUT WITH CSV HEADER "
+        "FORCE QUOTE FORCE_QUOTE FORMAT DELIMITER , = * EXPLAIN ANALYZE JSON DEALLOCATE PREPARE ROLLBACK SAVEPOINT "
+        "TIME ZONE NAMES DEFAULT 1 $1 'a' \"b\" c ; BEGIN NEXT -"
+    )
+    words = spoken.split()
+    for _ in range(2_000):
+        try:
+            st.pieces(" ".join(choice.choices(words, k=choice.randrange(1, 9))))
+        except (InvalidQuery, InvalidParameter) as error:
+            assert str(error)
 
 
 def test_options_of_a_connection_may_hold_blanks(door):
