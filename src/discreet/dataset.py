@@ -216,6 +216,10 @@ class Dataset:
         """What the budget says to a plan: whether it is affordable or free, what is left, and how much for whom."""
         return self._curator.affordability(plan, analyst=self._who(analyst), allowance=self._allowance or NO_LIMIT)
 
+    def own_left(self, *, analyst: str | None = None) -> float | None:
+        """The ε that one release of an analyst could still cost by cap and token; None without either."""
+        return self._curator.own_left(self._who(analyst), allowance=self._allowance or NO_LIMIT)
+
     def is_free(self, plan: "Plan[Any]", *, analyst: str | None = None) -> bool:
         """Whether releasing a plan would cost nothing, since it was released before or reads nothing private."""
         return not plan.private or self._curator.cached(plan, analyst=self._who(analyst)) is not None

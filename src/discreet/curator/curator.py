@@ -151,6 +151,11 @@ class Curator:
         words = f"leaves ε {text_down(after)} of the {text_down(before)} that is left"
         return {"affordable": True, **known, "after": after, "own_after": min(rest), "words": words}
 
+    def own_left(self, analyst: str, *, allowance: Allowance = NO_LIMIT) -> float | None:
+        """The ε that one pure release of an analyst could still cost by cap and allowance; None without either."""
+        limits = self._limits(self.ledger.settings(self.catalog.name), analyst, allowance)
+        return min((printed_down(largest_pure(*limit)) for limit in limits), default=None)
+
     def _limits(self, settings: Settings, analyst: str, allowance: Allowance) -> list[tuple[Budget, Spent]]:
         """The cap and the allowance of an analyst, each with what counts against it."""
         account, cap = self.catalog.name, settings.cap_of(analyst_name(analyst))

@@ -1,5 +1,7 @@
 """Questions about the schema as BI tools and drivers put them: answered without an error, from the policy alone."""
 
+from pathlib import Path
+
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
@@ -157,6 +159,13 @@ def test_what_is_not_answered_is_refused_in_words_and_for_free(door, name):
         assert refusal.value.sqlstate == "42000"
         assert refusal.value.diag.message_hint
         assert door.charges() == before
+
+
+def test_the_guide_counts_these_statements():
+    guide = (Path(__file__).parents[3] / "docs/guide/postgres-clients.md").read_text("utf-8")
+    answered = len(VECTORS) + len(ASKED) + len(STATED)
+    assert f"Of {answered + len(LIMITS)} statements of these tools" in " ".join(guide.split())
+    assert f"{answered} are answered" in guide
 
 
 def test_what_is_told_is_the_policy(client):

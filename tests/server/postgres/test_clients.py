@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from tests import serving
 
 from discreet.curator.settings import Allowance
-from discreet.errors import BudgetExceeded, ServerUnavailable
+from discreet.errors import BudgetExceeded, InvalidParameter, InvalidQuery, ServerUnavailable
 from discreet.privacy.budget import Budget
 from discreet.server.postgres import statements as st
 from discreet.server.postgres.answers import Stop
@@ -32,6 +33,7 @@ HELD = "SELECT COUNT(*) FROM visits WHERE age = 115"
 """A question that is not answered while `held`."""
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
 COLUMNS = "SELECT column_name FROM information_schema.columns WHERE table_name = 'visits' ORDER BY ordinal_position"
+NAMES = ["patient_id", "age", "day", "cost", "region"]
 CLIENTS = Path(__file__).parents[3] / ".clients"
 
 
@@ -179,7 +181,14 @@ def test_copy_forces_quotes_and_refuses_an_encoding_that_it_does_not_write(door)
 
 @pytest.mark.parametrize(
     "stated",
-    ["discreet.error = 'five'", "discreet.error = '120%'", "datestyle = 'German'", "intervalstyle = 'iso_8601'"],
+    [
+        "discreet.error = 'five'",
+        "discreet.error = '120%'",
+        "discreet.confidence = 2",
+        "discreet.delta = 1",
+        "datestyle = 'German'",
+        "intervalstyle = 'iso_8601'",
+    ],
 )
 def test_a_setting_that_would_not_be_kept_is_refused_at_once(door, stated):
     with connect(door) as client:
@@ -187,6 +196,39 @@ def test_a_setting_that_would_not_be_kept_is_refused_at_once(door, stated):
             client.execute(f"SET {stated}")
         client.execute("SET datestyle = 'ISO, DMY'")
         assert client.execute("SHOW datestyle").fetchone() == ("ISO, MDY",)
+
+
+@pytest.mark.parametrize("sql", ["PREPARE a AS SELECT COUNT(*) FROM visits", "EXECUTE a"])
+def test_prepare_as_sql_is_refused_with_what_to_do_instead(door, sql):
+    with connect(door) as client, pytest.raises(psycopg.Error, match="prepare by the protocol, as drivers do"):
+        client.execute(sql)
+
+
+@pytest.mark.parametrize("word", ["CLOSE", "DEALLOCATE", "RESET", "DISCARD", "SHOW", "FETCH", "EXPLAIN"])
+def test_a_statement_that_says_nothing_of_what_is_not_sql(word):
+    with pytest.raises(InvalidQuery, match=f"not SQL: {word} alone"):
+        st.pieces(f"SELECT 1; {word};")
+
+
+@pytest.mark.parametrize("sql", ["FETCH {} FROM c", "SELECT ${}"])
+def test_a_number_of_thousands_of_digits_is_refused(sql):
+    with pytest.raises(InvalidQuery):
+        st.pieces(sql.format("9" * 5_000))
+
+
+def test_whatever_words_a_text_is_made_of_it_is_a_statement_or_is_refused():
+    choice = random.Random(7)
+    spoken = (
+        "SELECT SET LOCAL SHOW RESET ALL DISCARD FETCH CLOSE DECLARE CURSOR FOR FROM COPY ( ) TO STDOUT WITH CSV HEADER "
+        "FORCE QUOTE FORCE_QUOTE FORMAT DELIMITER , = * EXPLAIN ANALYZE JSON DEALLOCATE PREPARE ROLLBACK SAVEPOINT "
+        "TIME ZONE NAMES DEFAULT 1 $1 'a' \"b\" c ; BEGIN NEXT -"
+    )
+    words = spoken.split()
+    for _ in range(2_000):
+        try:
+            st.pieces(" ".join(choice.choices(words, k=choice.randrange(1, 9))))
+        except (InvalidQuery, InvalidParameter) as error:
+            assert str(error)
 
 
 def test_options_of_a_connection_may_hold_blanks(door):
@@ -346,6 +388,7 @@ def test_a_cancel_ends_the_waiting_and_the_connection_lives_on(door, monkeypatch
             client.execute(HELD)
         assert client.execute("SELECT 1").fetchone() == (1,)
         assert [row[0] for row in client.execute(TABLES)] == ["visits"]
+        assert [row[0] for row in client.execute(COLUMNS)] == NAMES
 
 
 def test_parameters_side_by_side_and_lists_of_them(door):
@@ -415,7 +458,12 @@ def test_the_policys_epsilon_is_the_usual_one_and_a_daily_cap_guards_it(tmp_path
         (piece,) = st.pieces(f"SELECT COUNT(*) FROM visits WHERE age < {age}")
         return answers.run(piece.statement, [], None, Stop()).notices[0][0]
 
-    assert [ask(age)[:6] for age in (3, 4)] == ["ε 0.25", "ε 0.25"]
+    first, second = (ask(age) for age in (3, 4))
+    assert first.startswith("ε 0.25 charged")
+    assert first.endswith("; 0.25 of it for ann")
+    assert second.endswith("; 0 of it for ann")
+    daily = answers.run(st.Show("discreet.budget"), []).table.to_pylist()[-1]
+    assert daily == {"whose": "ann, in 24 hours", "granted": 0.5, "spent": 0.5, "remaining": 0.0, "charges": None}
     with pytest.raises(BudgetExceeded, match="24 hours"):
         ask(5)
     assert ask(3).startswith("free")
@@ -454,6 +502,7 @@ def test_asyncpg(door, monkeypatch):
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert [row["table_name"] for row in await client.fetch(TABLES)] == ["visits"]
+        assert [row["column_name"] for row in await client.fetch(COLUMNS)] == NAMES
         await client.close()
         return rows, few
 
@@ -473,6 +522,7 @@ def test_pg8000(door):
     client.run(BY_REGION)
     assert [column["name"] for column in client.columns] == WITH_ENDS
     assert client.run(TABLES) == [["visits"]]
+    assert client.run(COLUMNS) == [[name] for name in NAMES]
     client.close()
     assert [row[0] for row in rows] == ["north", "south", None]
 
@@ -515,9 +565,8 @@ def test_pandas_and_polars(door):
     assert len(frame) == 3
     assert pandas.read_sql(TABLES, made)["table_name"].tolist() == ["visits"]
     assert polars.read_database(TABLES, made)["table_name"].to_list() == ["visits"]
-    columns = ["patient_id", "age", "day", "cost", "region"]
-    assert pandas.read_sql(COLUMNS, made)["column_name"].tolist() == columns
-    assert polars.read_database(COLUMNS, made)["column_name"].to_list() == columns
+    assert pandas.read_sql(COLUMNS, made)["column_name"].tolist() == NAMES
+    assert polars.read_database(COLUMNS, made)["column_name"].to_list() == NAMES
     below = pandas.read_sql(sa.text(question), made, params={"age": 50})["n"][0]
     options = {"parameters": {"age": 50}}
     assert below == polars.read_database(sa.text(question), made, execute_options=options)["n"][0]
@@ -599,7 +648,7 @@ def test_node_pg(door, tmp_path, monkeypatch):
     assert found["ends"] == WITH_ENDS
     assert found["canceled"] == "57014"
     assert found["after"] == [{"x": 1}]
-    assert found["columns"] == ["patient_id", "age", "day", "cost", "region"]
+    assert found["columns"] == NAMES
     assert len(found["rows"]) == 3
     assert found["tables"] == [{"table_name": "visits"}]
     assert found["notices"]

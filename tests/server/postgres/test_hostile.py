@@ -15,6 +15,7 @@ from tests.server.postgres.test_scram import client_final
 from discreet import errors
 from discreet.curator.curator import OWNER
 from discreet.errors import AccessDenied
+from discreet.server.postgres import answers
 from discreet.server.postgres import frames as fr
 from discreet.server.postgres import statements as st
 from discreet.server.postgres.answers import Result, Stop, Stopped
@@ -105,6 +106,14 @@ def test_messages_in_pieces_are_whole_messages(cut):
     acts = [act for i in range(0, len(data), cut) for act in connection.receive(data[i : i + cut])]
     assert [type(act) for act in acts] == [Send]
     assert b"SCRAM-SHA-256" in acts[0].data
+
+
+def test_a_client_of_a_newer_version_is_told_which_version_is_spoken(door):
+    said = Connection(nobody()).receive(start(version=fr.VERSION + 2))[0].data
+    assert said == message(b"v", struct.pack("!ii", fr.VERSION, 0))  # the major version too, as libpq 18 reads it
+    if psycopg.pq.version() >= 180000:
+        with psycopg.connect(**(door.target | {"dbname": "clinic", "max_protocol_version": "latest"})) as client:
+            assert client.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_what_cannot_come_now_ends_the_connection():
@@ -244,6 +253,69 @@ def test_a_portal_of_which_some_rows_were_taken_is_suspended_and_then_says_how_m
         drive(connection, message(b"P", b"\0SELECT 1\0\0\0") + message(b"B", b"\0\0\0\0\0\0\0\0"))
         assert letters(drive(connection, execute)) == first
         assert letters(drive(connection, execute)) == rest
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        message(b"Q", b"SELECT 1 AS " + b"x" * 2_000 + b"\0"),
+        message(b"P", b"\0SELECT 1 AS " + b"x" * 2_000 + b"\0\0\0"),
+        message(b"B", b"\0a\0\0\0\0\2\0\0\0\1x" + struct.pack("!i", 2_000) + b"x" * 2_000 + b"\0\0"),
+    ],
+)
+def test_reading_what_is_long_is_work_for_which_nobody_else_waits(data):
+    connection = known(Fake())
+    drive(connection, message(b"P", b"a\0SELECT $1, $2\0\0\0"))
+    assert isinstance(connection.receive(data)[-1], Run)
+
+
+def test_a_list_of_parameters_is_looked_at_once(clinic, monkeypatch):
+    looked, near = [], answers._near
+    monkeypatch.setattr(answers, "_near", lambda *given: looked.append(1) or near(*given))
+    asked = "SELECT COUNT(*) FROM visits WHERE age IN (" + ", ".join(f"${i}" for i in range(1, 301)) + ")"
+    catalog = clinic.service.places["clinic"].data().catalog
+    assert answers.parameter_types(asked, (), 300, catalog) == (20,) * 300
+    assert len(looked) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        (b"", b"SELECT 1"),
+        (b"BEGIN; DECLARE c CURSOR FOR SELECT 1", b"FETCH ALL FROM c"),
+        (b"", b"COPY (SELECT 1) TO STDOUT"),
+        (b"", b"COPY (SELECT 1) TO STDOUT (FORMAT binary)"),
+    ],
+)
+def test_many_rows_are_written_a_part_at_a_time(before, asked):
+    connection = known(large := Fake())
+    large.size = 25_000
+    drive(connection, message(b"Q", before + b"\0"))
+    acts, sizes, said = connection.receive(message(b"Q", asked + b"\0")), [], b""
+    while acts:
+        act = acts.pop(0)
+        if isinstance(act, Run):
+            acts += connection.done(act.work())
+        elif isinstance(act, Send):
+            said += act.data
+            sizes.append(len(act.data))
+    assert max(sizes) < 300_000
+    rows, kind = 0, b"d" if asked.startswith(b"COPY") else b"D"
+    while said:
+        rows += said[:1] == kind
+        said = said[struct.unpack("!i", said[1:5])[0] + 1 :]
+    assert rows == 25_000 + asked.endswith(b"binary)")  # and what ends a file
+
+
+@pytest.mark.parametrize("asked", [b"SELECT 1", b"COPY (SELECT 1) TO STDOUT", b"DECLARE c CURSOR FOR SELECT 1"])
+def test_an_answer_that_is_too_large_is_refused(asked):
+    connection = known(large := Fake(), result=20_000)
+    large.size = 2_501
+    said = drive(connection, message(b"Q", asked + b"\0"))
+    assert b"result: got '20008 bytes', expected at most 20000" in said
+    assert b"LIMIT" in said
+    large.size = 2_500
+    assert b"expected" not in drive(connection, message(b"Q", asked + b"\0"))
 
 
 def test_what_a_connection_keeps_is_bounded():

@@ -16,8 +16,9 @@ from sqlglot import exp
 from discreet import __version__
 from discreet.curator.answer import Answer, Receipt
 from discreet.curator.catalog import Catalog, ColumnType
+from discreet.curator.charges import largest_pure, spent_epsilon
 from discreet.errors import InvalidQuery
-from discreet.exact import text_down
+from discreet.exact import printed_down, text_down
 from discreet.privacy.loss import Pure
 from discreet.requests import Question
 from discreet.server.access import Right, require
@@ -185,6 +186,8 @@ class Answers:
         words = str(answer.receipt)
         if answer.receipt.free:
             words += f"; {text_down(answer.receipt.remaining)} left"
+        elif (own := self.session.data.own_left()) is not None and own < answer.receipt.remaining:
+            words += f"; {text_down(own)} of it for {self.session.token.name}"
         return words, "\n".join(answer.notes)
 
     def _schema(self, sql: str, values: Sequence[Any] | None, types: Sequence[int]) -> Any:
@@ -271,16 +274,21 @@ def row_schema(plan: "QueryPlan", catalog: Catalog, *, intervals: bool) -> "pyar
 
 
 def _budget(session: Session) -> "pyarrow.Table":
-    """What was granted, spent and is left, of the dataset and of the caller."""
+    """What was granted, spent and is left, of the dataset and of the caller, in all and (if capped) in 24 hours."""
     import pyarrow as pa
 
     report = session.budget()
-    rows: list[tuple[str, float, float | None, float | None, int]] = [
+    rows: list[tuple[str, float, float | None, float | None, int | None]] = [
         (report.dataset, float(report.epsilon), report.spent, report.remaining, report.charges)
     ]
     for row in report.analysts:
         cap = None if row.cap is None else float(row.cap.epsilon)
         rows.append((row.analyst, cap, row.spent, row.left, row.charges))  # type: ignore[arg-type]
+    if (daily := session.token.allowance.daily) is not None:
+        who = session.token.name
+        recent = session.place.ledger.spent_in_a_day(session.place.name, analyst=who)
+        left = printed_down(largest_pure(daily, recent))
+        rows.append((f"{who}, in 24 hours", float(daily.epsilon), spent_epsilon(daily, recent), left, None))
     names = ("whose", "granted", "spent", "remaining", "charges")
     kinds = (pa.string(), pa.float64(), pa.float64(), pa.float64(), pa.int64())
     return pa.table({n: pa.array([r[i] for r in rows], k) for i, (n, k) in enumerate(zip(names, kinds, strict=True))})
@@ -355,6 +363,7 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
         return {}
     columns = {column.name.casefold(): column for table in catalog.tables.values() for column in table.columns}
     found: dict[int, tuple[int, Any]] = {}
+    compared: dict[int, tuple[int, Any] | None] = {}  # by node: one list may hold thousands of parameters
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number = st.number_of(node)
         parent = node.parent
@@ -373,14 +382,19 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
         elif isinstance(parent, exp.Limit | exp.Offset):
             found[number] = (20, None)
         elif isinstance(parent, exp.Binary | exp.Between | exp.In):
-            column = _near(parent, columns)
-            if column is not None:
-                found[number] = (_OIDS[column.kind], column)
-            elif parent.find(exp.Count):
-                found[number] = (20, None)
-            elif parent.find(exp.AggFunc):
-                found[number] = (701, None)
+            if id(parent) not in compared:
+                compared[id(parent)] = _compared_with(parent, columns)
+            if (use := compared[id(parent)]) is not None:
+                found[number] = use
     return found
+
+
+def _compared_with(node: exp.Expr, columns: Mapping[str, Any]) -> tuple[int, Any] | None:
+    """The type that a parameter in a comparison has, and the column that it is compared with."""
+    column = _near(node, columns)
+    if column is not None:
+        return _OIDS[column.kind], column
+    return (20, None) if node.find(exp.Count) else (701, None) if node.find(exp.AggFunc) else None
 
 
 def _type_of(to: Any) -> int:

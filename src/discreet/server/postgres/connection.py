@@ -5,8 +5,10 @@ for it (planning, asking), and says bytes. Whoever drives it (`listener`) moves 
 """
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Any, NoReturn
 
 from discreet.errors import AccessDenied, DiscreetError, InvalidParameter, InvalidQuery
@@ -17,7 +19,7 @@ from discreet.server.postgres.copying import copied
 from discreet.server.postgres.frames import Frames, Malformed, Message
 from discreet.server.postgres.refusals import error_fields, fatal, notice_fields
 from discreet.server.postgres.scram import Exchange, mechanisms
-from discreet.server.postgres.types import Form, form_of, parameter
+from discreet.server.postgres.types import form_of, parameter
 from discreet.server.tokens import ScramVerifier
 
 MOST_PREPARED = 1_000
@@ -25,6 +27,12 @@ MOST_PREPARED = 1_000
 
 MOST_KEPT = 64_000_000
 """Bytes of their texts, values and rows."""
+
+_QUICK = 1_000
+"""Characters of a text, or bytes of values, that are read at once: others wait for longer ones, which are work."""
+
+_ROWS = 10_000
+"""Rows that are written at a time: what comes after them waits until the client has taken these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,8 @@ class Door:
     """The hash of the certificate that proofs are bound to."""
     most: int = 10_000_000
     """Bytes of a message of a caller who is known."""
+    result: int = 200_000_000
+    """Bytes of an answer."""
 
 
 @dataclass
@@ -114,6 +124,7 @@ class Portal:
     formats: tuple[int, ...]
     result: Result | None = None
     rows: list[Any] = field(default_factory=list)
+    """The first rows of the result, as bytes, until they are sent."""
     place: int = 0
     schema: Any = None
     described: bool = False
@@ -258,7 +269,7 @@ class Connection:
             return None
         unknown = [name for name in settings if name.startswith("_pq_.")]
         if version != fr.VERSION or unknown:
-            yield Send(fr.negotiation(0, unknown))
+            yield Send(fr.negotiation(fr.VERSION, unknown))
         self.frames.started = True
         return settings
 
@@ -357,7 +368,8 @@ class Connection:
     def _query(self, sql: str) -> Talk:
         start = 0
         try:
-            for piece in st.pieces(sql):
+            found: tuple[st.Piece, ...] = yield from _quickly(sql, lambda: st.pieces(sql))
+            for piece in found:
                 start = piece.start
                 if piece.parameters:
                     raise InvalidQuery("a parameter without a value", "prepare the statement, and bind values to it")
@@ -374,10 +386,10 @@ class Connection:
     def _extended(self, message: Message) -> Talk:
         match message:
             case fr.Parse(name, sql, types):
-                self._statements[name] = self._prepared(name, sql, types)
+                self._statements[name] = yield from self._prepared(name, sql, types)
                 yield Send(fr.PARSED)
             case fr.Bind():
-                self._portals[message.portal] = self._bound(message)
+                self._portals[message.portal] = yield from self._bound(message)
                 yield Send(fr.BOUND)
             case fr.Describe("S", name):
                 prepared = self._statement(name)
@@ -410,21 +422,25 @@ class Connection:
             return None
         return (yield Run(lambda: self._work.describe(statement, values, types)))
 
-    def _prepared(self, name: str, sql: str, types: tuple[int, ...]) -> Prepared:
-        found = st.pieces(sql)
+    def _prepared(self, name: str, sql: str, types: tuple[int, ...]) -> Talk:
+        catalog = self._work.session.catalog
+
+        def read() -> tuple[tuple[st.Piece, ...], tuple[int, ...]]:
+            found = st.pieces(sql)
+            body = getattr(found[0].statement, "question", found[0].statement)
+            text = body.sql if isinstance(body, st.Select) else ""
+            count = max(found[0].parameters, len(types))
+            return found, parameter_types(text, types, count, catalog) if count else ()
+
+        found, kinds = yield from _quickly(sql, read)
         if len(found) > 1:
             raise InvalidQuery(f"got {len(found)} statements, expected one", "prepare them one at a time")
         if name and name in self._statements:
             raise InvalidParameter("statement", name[:40], "a name that is not taken", "close it first")
         if name not in self._statements and len(self._statements) >= MOST_PREPARED:
             raise InvalidParameter("statements", MOST_PREPARED, "fewer", "close some of them")
-        piece = found[0]
-        count = max(piece.parameters, len(types))
-        body = getattr(piece.statement, "question", piece.statement)
-        text = body.sql if isinstance(body, st.Select) else ""
-        kinds = parameter_types(text, types, count, self._work.session.catalog) if count else ()
         self._check_room(len(sql))
-        return Prepared(piece.statement, piece.start, kinds, size=len(sql))
+        return Prepared(found[0].statement, found[0].start, kinds, size=len(sql))
 
     def _check_room(self, size: int) -> None:
         """Refuse what would make a connection keep too much."""
@@ -432,19 +448,21 @@ class Connection:
         if size + sum(each.size for each in kept) > MOST_KEPT:
             raise InvalidParameter("statements and portals", "too many bytes", f"at most {MOST_KEPT}", "close some")
 
-    def _bound(self, bind: fr.Bind) -> Portal:
+    def _bound(self, bind: fr.Bind) -> Talk:
         prepared = self._statement(bind.statement)
         if len(bind.values) != len(prepared.types):
             raise InvalidParameter("parameters", len(bind.values), f"{len(prepared.types)} of them")
         if bind.portal not in self._portals and len(self._portals) >= MOST_PREPARED:
             raise InvalidParameter("portals", MOST_PREPARED, "fewer", "close some of them")
         formats = _spread(bind.formats, len(bind.values))
-        values = [
-            parameter(value, oid, binary=form == 1)
-            for value, oid, form in zip(bind.values, prepared.types, formats, strict=True)
-        ]
         size = sum(len(value or b"") for value in bind.values)
         self._check_room(size)
+
+        def read() -> list[Any]:
+            given = zip(bind.values, prepared.types, formats, strict=True)
+            return [parameter(value, oid, binary=form == 1) for value, oid, form in given]
+
+        values: list[Any] = read() if size <= _QUICK else (yield Run(read))
         return Portal(prepared, values, bind.results or (0,), size=size)
 
     def _statement(self, name: str) -> Prepared:
@@ -470,14 +488,14 @@ class Connection:
         match statement:
             case st.Select() | st.Show() | st.Explain():
                 if portal.result is None:
-                    yield from self._answer(portal)
+                    yield from self._answer(portal, _ROWS if most <= 0 else min(most, _ROWS))
                 if with_description and portal.result is not None and portal.result.table is not None:
                     yield Send(_description(portal.result.table.schema, portal.formats))
                 yield from self._rows(portal, most)
             case st.Copy():
                 yield from self._copy(portal, statement)
             case st.Declare(name):
-                yield from self._answer(portal)
+                yield from self._answer(portal, 0)
                 if portal.result is not None and portal.result.table is not None:
                     portal.schema, portal.described = portal.result.table.schema, True
                 self._check_room(portal.size)
@@ -531,21 +549,26 @@ class Connection:
                 yield Send(fr.setting(told, now))
         yield Send(fr.complete(statement.tag))
 
-    def _answer(self, portal: Portal) -> Talk:
-        """Have a portal's statement answered, once."""
+    def _answer(self, portal: Portal, count: int) -> Talk:
+        """Have a portal's statement answered, once, and the first rows written."""
         schema = portal.schema if portal.described else portal.prepared.schema
         statement, values, work, stop = portal.prepared.statement, portal.values, self._work, Stop()
 
         def answered() -> tuple[Result, list[Any]]:
-            result = work.run(statement, values, schema, stop)
-            if result.table is None:
-                return result, []
-            forms = [form_of(field.type) for field in result.table.schema]
-            return result, encoded(result.table, forms, _spread(portal.formats, len(forms)))
+            result = self._bounded(work.run(statement, values, schema, stop))
+            return result, [] if result.table is None else encoded(result.table.slice(0, count), portal.formats)
 
         portal.result, portal.rows = result, _ = yield Run(answered, stop)
         portal.size += 0 if result.table is None else int(result.table.nbytes)
         yield from self._notices(result)
+
+    def _bounded(self, result: Result) -> Result:
+        """An answer, unless it is larger than the server sends."""
+        size, most = 0 if result.table is None else result.table.nbytes, self._door.result
+        if size > most:
+            hint = "what was paid for is kept: ask the same with LIMIT, for free"
+            raise InvalidParameter("result", f"{size} bytes", f"at most {most}", hint)
+        return result
 
     def _notices(self, result: Result) -> Talk:
         """The notices of an answer, if the client wants any."""
@@ -557,17 +580,27 @@ class Connection:
     def _rows(self, portal: Portal, most: int) -> Talk:
         if portal.result is None or portal.result.table is None:
             return
-        columns, begun = portal.result.table.num_columns, portal.place
-        end = len(portal.rows) if most <= 0 else min(len(portal.rows), begun + most)
-        while portal.place < end:
-            step = min(end, portal.place + 1_000)
-            yield Send(fr.rows(portal.rows[portal.place : step], columns))
-            portal.place = step
+        table, begun = portal.result.table, portal.place
+        end = table.num_rows if most <= 0 else min(table.num_rows, begun + most)
+        if portal.rows:
+            first, portal.rows = portal.rows, []
+            portal.place += len(first)
+            yield Send(fr.rows(first, table.num_columns))
+        yield from self._slices(portal, end, portal.formats)
         if end - begun == most > 0:  # as PostgreSQL, which does not look whether there are more
             yield Send(fr.SUSPENDED)
             return
         tag = portal.result.tag
         yield Send(fr.complete(f"SELECT {end - begun}" if tag.startswith("SELECT") else tag))
+
+    def _slices(self, portal: Portal, end: int, formats: tuple[int, ...]) -> Talk:
+        """The rows of a portal up to a place: so many at a time that a large answer fills no memory."""
+        table = portal.result.table if portal.result is not None else None
+        while table is not None and portal.place < end:
+            part = table.slice(portal.place, min(_ROWS, end - portal.place))
+            rows: list[Any] = yield Run(partial(encoded, part, formats))
+            portal.place += part.num_rows
+            yield Send(fr.rows(rows, table.num_columns))
 
     def _fetched(self, cursor: Portal, count: int | None, formats: tuple[int, ...], with_description: bool) -> Talk:
         if cursor.result is None or cursor.result.table is None:
@@ -575,24 +608,38 @@ class Connection:
         table = cursor.result.table
         if with_description:
             yield Send(_description(table.schema, formats))
-        rest = len(cursor.rows) - cursor.place
-        size = rest if count is None else min(rest, count)
-        part = table.slice(cursor.place, size)
-        forms = [form_of(field.type) for field in table.schema]
-        yield Send(fr.rows(encoded(part, forms, _spread(formats, len(forms))), len(forms)))
-        cursor.place += size
-        yield Send(fr.complete(f"FETCH {size}"))
+        begun = cursor.place
+        end = table.num_rows if count is None else min(table.num_rows, begun + count)
+        yield from self._slices(cursor, end, formats)
+        yield Send(fr.complete(f"FETCH {end - begun}"))
 
     def _copy(self, portal: Portal, statement: st.Copy) -> Talk:
         work, values, stop = self._work, portal.values, Stop()
-        result: Result = yield Run(lambda: work.run(statement, values, None, stop), stop)
+
+        def answered() -> tuple[Result, Iterator[bytes]]:
+            result = self._bounded(work.run(statement, values, None, stop))
+            return result, iter(()) if result.table is None else copied(result.table, statement)
+
+        result, lines = yield Run(answered, stop)
         if result.table is None:
             return
-        table = result.table
-        data = yield Run(lambda: b"".join(map(fr.copy_data, copied(table, statement))))
+
+        def written() -> tuple[bytes, bool]:
+            part = list(islice(lines, _ROWS))
+            return b"".join(map(fr.copy_data, part)), len(part) == _ROWS
+
+        data, is_more = yield Run(written)
         yield from self._notices(result)
-        yield Send(fr.copy_begins(statement.form == "binary", table.num_columns))
-        yield Send(data + fr.COPIED + fr.complete(f"COPY {table.num_rows}"))
+        yield Send(fr.copy_begins(statement.form == "binary", result.table.num_columns))
+        while is_more:
+            yield Send(data)
+            data, is_more = yield Run(written)
+        yield Send(data + fr.COPIED + fr.complete(f"COPY {result.table.num_rows}"))
+
+
+def _quickly(sql: str, read: Callable[[], Any]) -> Talk:
+    """What reading a text gives: at once where it is short; else it is work, for which nobody else waits."""
+    return read() if len(sql) <= _QUICK else (yield Run(read))
 
 
 def _unknown(statement: st.Statement) -> NoReturn:
@@ -650,15 +697,12 @@ def _description(schema: Any, formats: tuple[int, ...]) -> bytes:
     return fr.row_description(columns, _spread(formats, len(columns)))
 
 
-def encoded(table: Any, forms: Sequence[Form], formats: Sequence[int]) -> list[tuple[bytes | None, ...]]:
+def encoded(table: Any, formats: tuple[int, ...]) -> list[tuple[bytes | None, ...]]:
     """The rows of a table, as bytes."""
-    if not forms:
-        return [()] * table.num_rows
-    columns = [
-        form.column(column, binary=binary == 1)
-        for form, column, binary in zip(forms, table.columns, formats, strict=True)
-    ]
-    return list(zip(*columns, strict=True))
+    forms = [form_of(field.type) for field in table.schema]
+    whole = zip(forms, table.columns, _spread(formats, len(forms)), strict=True)
+    columns = [form.column(column, binary=binary == 1) for form, column, binary in whole]
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
 __all__ = ["Act", "Authenticated", "CancelOther", "Connection", "Door", "End", "Run", "Send", "StartTls"]

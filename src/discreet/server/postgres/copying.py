@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_AT_A_TIME = 1_000
 _SIGNS = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}
 
 
@@ -22,9 +23,7 @@ def copied(table: "pyarrow.Table", copy: Copy) -> Iterator[bytes]:
     b'a,b\\n1,x\\n,"y,z"\\n'
     """
     binary = copy.form == "binary"
-    forms = [form_of(field.type) for field in table.schema]
-    columns = [form.column(column, binary=binary) for form, column in zip(forms, table.columns, strict=True)]
-    rows = zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
+    rows = _rows(table, binary=binary)
     if binary:
         head = _HEAD
         for row in rows:
@@ -37,6 +36,15 @@ def copied(table: "pyarrow.Table", copy: Copy) -> Iterator[bytes]:
     forced = [copy.form == "csv" and (name in copy.forced or copy.forced == ("*",)) for name in table.column_names]
     for row in rows:
         yield _line(list(row), copy, forced)
+
+
+def _rows(table: "pyarrow.Table", *, binary: bool) -> Iterator[tuple[bytes | None, ...]]:
+    """The rows of a table as bytes, few at a time: all of them would take many times the memory of the table."""
+    forms = [form_of(field.type) for field in table.schema]
+    for begin in range(0, table.num_rows, _AT_A_TIME):
+        part = table.slice(begin, _AT_A_TIME)
+        columns = [form.column(column, binary=binary) for form, column in zip(forms, part.columns, strict=True)]
+        yield from zip(*columns, strict=True) if columns else [()] * part.num_rows
 
 
 def _packed(row: tuple[bytes | None, ...]) -> bytes:

@@ -320,7 +320,7 @@ def complete(tag: str) -> bytes:
 
 
 def negotiation(version: int, unknown: Sequence[str]) -> bytes:
-    """The newest minor version that is spoken, and options that are not known."""
+    """The newest version that is spoken, major and minor in one number, and options that are not known."""
     return frame(b"v", struct.pack("!ii", version, len(unknown)) + b"".join(map(text, unknown)))
 
 

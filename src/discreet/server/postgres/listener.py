@@ -152,6 +152,7 @@ class Listener:
             clear_text=self.clear_text,
             certificate=self.bound,
             most=self.service.limits.body,
+            result=self.service.limits.result,
         )
 
     def _token(self, user: str, dataset: str) -> Token | None:

@@ -167,8 +167,10 @@ def _checked(name: str, value: str) -> str:
             if value.casefold() not in _ON + _OFF:
                 raise InvalidParameter(name, value, "on or off")
             return "on" if value.casefold() in _ON else "off"
-        case "discreet.epsilon" | "discreet.delta" | "discreet.confidence" if value:
+        case "discreet.epsilon" if value:
             rational(value, name, above=0)
+        case "discreet.delta" | "discreet.confidence" if value:
+            rational(value, name, above=0, below=1)
         case "discreet.groups" | "discreet.rows" if value:
             integer(int(value) if value.isdecimal() else value, name, at_least=1)  # type: ignore[arg-type]
         case "discreet.error" if value:

@@ -231,7 +231,7 @@ def _piece(text: str, tokens: list[Token]) -> Piece:
     start = tokens[0].start
     body = text[start : tokens[-1].end + 1]
     numbers = [
-        int(after.text)
+        int(after.text[:10])
         for token, after in pairwise(tokens)
         if token.token_type is TokenType.PARAMETER and after.text.isdecimal() and after.start == token.end + 1
     ]
@@ -260,9 +260,14 @@ def _offset(statement: Statement, body: str) -> int:
     return max(0, body.find(question.sql)) if isinstance(question, Select) else 0
 
 
+_NEVER_ALONE = ("RESET", "DISCARD", "SHOW", "EXPLAIN", "FETCH", "CLOSE", "DEALLOCATE")
+
+
 def _statement(body: str, tokens: list[Token]) -> Statement:  # noqa: PLR0911, PLR0912 (one return a kind)
     words = [token.text.upper() for token in tokens[:6]]
     words += [""] * (6 - len(words))
+    if len(tokens) == 1 and words[0] in _NEVER_ALONE:
+        raise InvalidQuery(f"not SQL: {words[0]} alone", f"write what to {words[0]}", text=body, start=0)
     match words:
         case ["BEGIN", *_] | ["START", "TRANSACTION", *_]:
             return Transaction("BEGIN" if words[0] == "BEGIN" else "START TRANSACTION", open=True)
@@ -295,8 +300,11 @@ def _statement(body: str, tokens: list[Token]) -> Statement:  # noqa: PLR0911, P
         case ["CLOSE", name, *_]:
             return CloseCursor(None if name == "ALL" else _unquoted(tokens[1]))
         case ["DEALLOCATE", *rest]:
-            place = 2 if rest[0] == "PREPARE" else 1
+            place = 2 if rest[0] == "PREPARE" and len(tokens) > 2 else 1
             return Deallocate(None if words[place] == "ALL" else _unquoted(tokens[place]))
+        case ["PREPARE" | "EXECUTE" as word, *_]:
+            hint = "prepare by the protocol, as drivers do, or ask with SELECT"
+            raise InvalidQuery(f"{word} as SQL is not answered", hint, text=body, start=0)
         case ["LISTEN" | "UNLISTEN" | "NOTIFY" | "CHECKPOINT" as word, *_]:
             return Accepted(word)
         case _:
@@ -456,9 +464,11 @@ def _fetch(body: str, tokens: list[Token]) -> Statement:
         return Fetch(_unquoted(tokens[-1]), 1)
     if words == ["ALL"]:
         return Fetch(_unquoted(tokens[-1]), None)
-    if len(words) == 1 and words[0].isdecimal():
+    if len(words) == 1 and words[0].isdecimal() and len(words[0]) < 19:
         return Fetch(_unquoted(tokens[-1]), int(words[0]))
-    raise InvalidQuery("a cursor that goes backward", "FETCH FORWARD n FROM name, or ALL", text=body, start=0)
+    raise InvalidQuery(
+        "a cursor that goes backward, or too far", "FETCH FORWARD n FROM name, or ALL", text=body, start=0
+    )
 
 
 # Questions
