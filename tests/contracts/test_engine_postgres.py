@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet.curator.engines.postgres import PostgresEngine
-from discreet.curator.policy import parse_policy
+from discreet.curator.policy import parse_policy, read_policy
 from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, InvalidQuery, ReleaseFailed
 
 POLICY = """
@@ -300,6 +300,24 @@ def test_people_named_by_real_numbers_are_refused_before_a_charge(database, tmp_
         with pytest.raises(InvalidQuery, match="a draw among real numbers is not computed alike in PostgreSQL"):
             data.synthesize("visits", epsilon=1, columns=["cost"], bins={"cost": 5})
         assert data.ledger.charges("clinic") == []
+
+
+def test_a_policy_is_compared_with_the_servers_tables(database, tmp_path):
+    """By `discreet check`, which reads no row; rows of a server are not viewed."""
+    from discreet.curator.owner.exact_view import check_schema, exact_view
+
+    postgres, connection = database
+    connection.execute("DROP VIEW ward.seen")
+    path = policy_file(tmp_path, postgres)
+    assert all(finding.level != "error" for finding in check_schema(read_policy(path)))
+    connection.execute("ALTER TABLE ward.visits ALTER day TYPE timestamp, ALTER cost TYPE text")
+    problems = [(finding.level, finding.column) for finding in check_schema(read_policy(path))]
+    assert problems == [("error", "cost"), ("error", "day")]
+    connection.execute("DROP SCHEMA ward CASCADE")
+    (finding,) = check_schema(read_policy(path))
+    assert "a table of the database that this role can see" in finding.problem
+    with pytest.raises(InvalidParameter, match="the owner of a server looks at its rows there"):
+        exact_view(read_policy(path))
 
 
 def test_a_closed_engine_and_tables_of_python(database):
