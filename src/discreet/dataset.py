@@ -585,13 +585,21 @@ class Dataset:
                 release.statements(dialect_of(name))
 
     def _require_own_units(self, request: Any) -> None:
-        """Refuse tables that reach their unit by a chain of keys, before anything is charged: only SQL follows it."""
+        """Refuse tables that reach their unit by a chain of keys, which only SQL follows, before anything is charged.
+
+        The same of people whom the engine cannot draw rows of as other engines do.
+        """
+        from discreet.curator.engines.dialects import dialect_of
+
+        dialect = dialect_of(self._curator.engine.dialect)
         named = getattr(request, "tables", None) or [getattr(request, "table", "")]
         for name in named if isinstance(named, Iterable) else ():  # what is no list, the planner refuses
             table = self.catalog.tables.get(str(name).casefold())
             if table is not None and table.link is not None:
                 hint = f"{table.name} reaches its unit by {table.link}, which only SQL follows"
                 raise InvalidParameter("table", table.name, "a table with a column that names the person", hint)
+            if table is not None and table.unit_column is not None:
+                dialect.text("u", table.unit_column.kind)
 
     def _delta(self, stated: Number | None) -> Number:
         delta = self.policy.budget.delta if stated is None else stated

@@ -52,6 +52,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
+def test_a_ledger_that_servers_share_is_not_taken_for_a_file(folder, command):
+    shared = '[dataset]\nledger = "postgresql://ann@127.0.0.1:1/ledger?sslmode=require"'
+    (folder / "policy.toml").write_text(POLICY.replace("[dataset]", shared))
+    said = str(refused(*command, "policy.toml"))
+    assert "got 'postgresql://ann@127.0.0.1:1/ledger', expected a file" in said
+    assert "discreet.open(policy).ledger" in said
+
+
 @pytest.fixture
 def kept(folder):
     """A ledger with an opening and four charges."""

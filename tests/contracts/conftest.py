@@ -120,6 +120,11 @@ OTHERS = {
     "spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "false",
     "spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.parser.escapedStringLiterals": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "true", "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.parser.quotedRegexColumnNames": "true", "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true", "spark.sql.readSideCharPadding": "false",
+    "spark.sql.parquet.aggregatePushdown": "true", "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    "spark.sql.legacy.ctePrecedencePolicy": "LEGACY", "spark.sql.legacy.integralDivide.returnBigint": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "true",
 }  # fmt: skip
 """Settings of the Spark application, which others made: results must not depend on them."""
 QUICK = {

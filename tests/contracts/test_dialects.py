@@ -1,7 +1,8 @@
 """The same rows give the same exact aggregates in every engine: each SQL form of the guides, on rows with odd values.
 
 DuckDB is compared with a real PostgreSQL and a real Spark. A form that an engine cannot compute alike is refused when
-it is planned: `REFUSED` lists them all, so nothing is left out in silence.
+it is planned: `REFUSED` lists them all, so nothing is left out in silence. The servers' own settings are chosen to get
+in the way: a Turkish database in Asia/Tokyo, columns in which "a" equals "Ä", a Spark that skips files it cannot read.
 """
 
 import math
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from discreet.curator.contribution_draw import rows_each
 from discreet.curator.engines.dialects import Spark, dialect_of
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.curator.engines.postgres import PostgresEngine
 from discreet.curator.policy import parse_policy
 from discreet.errors import InvalidQuery
+from discreet.requests import ContributionBounds
+from discreet.sql.plan.bounds_plan import plan_bounds
 from discreet.sql.plan.planner import Terms, plan
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +34,7 @@ SALT = "5a17" * 8
 TEXTS = [
     None, "", " ", "A-1", "a-1", "AB", "A B", "flu", "Influenza", "C12.3", "C12.34", "ÄÖÜ ß", "äöü", "İstanbul", "ΟΔΟΣ",
     "100%", "a_b", "back\\slash", "it's", "new\nline", "😀 x", "e\u0301", "é", "zz ", "Z", "z", "a$salt", "ﬁ", "x" * 1200,
+    "\u00a0no break\u00a0", "\u3000 wide", "\ttab\t", "-aaXbXc-", "aXbXbXc\n", "\u2028",
 ]  # fmt: skip
 
 
@@ -71,7 +77,24 @@ def odd_rows() -> dict[str, pa.Table]:
     }  # fmt: skip
     items = {"order_id": [i % 205 for i in range(500)], "price": [i * 13 % 230 for i in range(500)]}
     stores = {"store": ["s0", "s1", "s2", "s3", "s3"], "city": ["Basel", "Bern", "Basel", "Bern", None]}
+    rare = [*TEXTS, "y" * 4001, "😀" * 1000]
+    moments = [datetime(1969, 12, 31, 23, 59, 59, 1), datetime(2025, 3, 30, 1, 30), None, datetime(2025, 10, 26, 0, 30)]
+    moments += [datetime(1883, 11, 18, 12, 3, 58), datetime(2024, 2, 29, 23, 59, 59, 999999), datetime(1, 1, 1)]
+    amounts = [None if text is None else Decimal(text) for text in ("0.005", "-0.005", "2.675", None, "999999999.999")]
+    ratios = [0.0, -0.0, 0.1, math.nan, math.inf, -math.inf, None, 3.5, 1e-45, 3.4e38]
+    people = {
+        "who_text": [rare[i % len(rare)] for i in range(count)],
+        "who_date": pa.array([days[i % len(days)] for i in range(count)], pa.date32()),
+        "who_timestamp": pa.array([moments[i % len(moments)] for i in range(count)], pa.timestamp("us", "UTC")),
+        "at": pa.array([moments[(i * 3 + i // 8) % len(moments)] for i in range(count)], pa.timestamp("us", "UTC")),
+        "amount": pa.array([amounts[(i * 3 + i // 7) % len(amounts)] for i in range(count)], pa.decimal128(12, 3)),
+        "ratio": pa.array([ratios[(i * 7 + i // 3) % len(ratios)] for i in range(count)], pa.float32()),
+        "code": pa.array([whole[(i * 5 + i // 11) % len(whole)] for i in range(count)], pa.int64()),
+        "size": pa.array([(i * 37) % 300 - 150 for i in range(count)], pa.int16()),
+        "note": [TEXTS[(i * 5) % len(TEXTS)] for i in range(count)],
+    }
     tables = {
+        "people": people,
         "visits": visits,
         "regions": regions,
         "customers": customers,
@@ -94,6 +117,51 @@ def shop() -> Any:
     return parse_policy(re.search(r"> shop\.toml <<'END'\n(.*?)\nEND", guide("joins.md"), re.S)[1])
 
 
+REGISTRY = """
+[dataset]
+name = "registry of {kind}"
+neighbors = "add or remove one"
+[budget]
+epsilon = 10
+delta = "1e-6"
+everyone = "all"
+[tables.people]
+source = "people.parquet"
+unit = "who_{kind}"
+max_groups_per_unit = 2
+max_rows_per_group = 3
+[tables.people.columns]
+who_{kind} = {{type = "{kind}"}}
+at = {{type = "timestamp", lower = 1900-01-01, upper = 2026-12-31}}
+amount = {{type = "real", lower = -10000, upper = 10000, granularity = "0.01"}}
+ratio = {{type = "real"}}
+code = {{type = "integer"}}
+size = {{type = "integer", lower = -100, upper = 100}}
+note = {{type = "text"}}
+"""
+"""Types that the guides' tables do not have, and people named by a text, a date or a time."""
+KINDS = ("text", "date", "timestamp")
+
+
+def registry(kind: str) -> Any:
+    return parse_policy(REGISTRY.format(kind=kind))
+
+
+def policies() -> dict[str, Any]:
+    return {"clinic": clinic(), "shop": shop()} | {f"registry of {kind}": registry(kind) for kind in KINDS}
+
+
+def of_registry() -> list[str]:
+    return [
+        "SELECT code, COUNT(*) AS n, SUM(amount) AS s FROM people GROUP BY code",
+        "SELECT COUNT(*) AS n, COUNT(ratio) AS r, SUM(size) AS s FROM people WHERE ratio > 3 OR ratio = 0",
+        "SELECT COUNT(*) AS n FROM people WHERE ratio < 0.1 AND NOT ratio <= -3",
+        "SELECT DATE_TRUNC('hour', at) AS h, SUM(amount) AS s FROM people WHERE at >= '2024-01-01' GROUP BY 1",
+        "SELECT DATE_TRUNC('year', at) AS y, MEDIAN(amount) AS m, MIN(size) AS least FROM people GROUP BY 1",
+        "SELECT TRIM(note) AS t, COUNT(*) AS n, COUNT(DISTINCT code) AS c FROM people GROUP BY 1",
+    ]
+
+
 def of_clinic() -> list[str]:
     accepted = guide("sql.md").split("## Refused")[0]
     found = re.findall(r"^\|[^|]*\| `((?:SELECT|WITH)[^`]*)` \|", accepted, re.M)
@@ -106,6 +174,8 @@ def of_clinic() -> list[str]:
         "SELECT LENGTH(note) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
         "SELECT COUNT(*) AS n FROM visits WHERE note ILIKE '%ä%' OR note LIKE '%\\%' OR note LIKE '_-1' OR note > 'a'",
         "SELECT COUNT(*) AS n FROM visits WHERE note LIKE '%back\\slash%' OR note = 'a$salt' OR note = 'it''s'",
+        "SELECT COUNT(*) FILTER (WHERE note LIKE '%X_X%') AS a, COUNT(*) FILTER (WHERE note LIKE '_aa%b%c_') AS b, COUNT(*) FILTER (WHERE note LIKE '%b%%X%_') AS c, COUNT(*) FILTER (WHERE note LIKE '') AS d, COUNT(*) FILTER (WHERE note LIKE '%ß') AS e FROM visits",
+        "SELECT COUNT(*) FILTER (WHERE note ILIKE '%x%XC_') AS a, COUNT(*) FILTER (WHERE note ILIKE 'É') AS b, COUNT(*) FILTER (WHERE note ILIKE '%I%') AS c FROM visits",
         "SELECT paid, COUNT(*) AS n FROM visits GROUP BY paid",
         "SELECT urgent, SUM(paid) AS n FROM visits GROUP BY urgent",
         "SELECT SUM(FLOOR((cost - 500) / 7)) AS n, SUM(ROUND(cost - 500, 1)) AS m, SUM(ABS(paid - 500)) AS a FROM visits",
@@ -155,7 +225,8 @@ def of_shop() -> list[str]:
 
 
 def statements() -> list[tuple[str, str]]:
-    return [("clinic", sql) for sql in of_clinic()] + [("shop", sql) for sql in of_shop()]
+    found = [("clinic", sql) for sql in of_clinic()] + [("shop", sql) for sql in of_shop()]
+    return found + [(f"registry of {kind}", sql) for kind in KINDS for sql in of_registry()]
 
 
 REFUSED = {
@@ -165,7 +236,7 @@ REFUSED = {
 
 
 def planned(name: str, sql: str) -> Any:
-    policy = {"clinic": clinic, "shop": shop}[name]()
+    policy = policies()[name]
     try:
         return plan([sql], policy.catalog, Terms(epsilon=1, delta="1e-7"))
     except InvalidQuery as error:
@@ -179,7 +250,7 @@ def duckdb_engines() -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
         yield {
             policy.catalog.name: stack.enter_context(DuckDBEngine(policy.catalog, {name: rows for name, rows in odd_rows().items() if name in policy.catalog.tables}))
-            for policy in (clinic(), shop())
+            for policy in policies().values()
         }  # fmt: skip
 
 
@@ -208,13 +279,33 @@ def compare(engines: dict[str, Any], other: dict[str, Any], name: str, sql: str)
 
 def read_alike(engines: dict[str, Any], other: dict[str, Any]) -> None:
     """Each table as it is read, value by value: declared columns in declared types, NaN, -0.0 and all ends as they are."""
-    dialects = {"duckdb": engines, other["clinic"].dialect: other}
-    for policy in (clinic(), shop()):
+    for name, policy in policies().items():
         for table in policy.catalog.tables.values():
             found = []
-            for name, these in dialects.items():
-                rows = these[policy.catalog.name].fetch(f"SELECT * FROM {dialect_of(name).quoted(table.name)}")
+            for engine in (engines[name], other[name]):
+                rows = engine.fetch(f"SELECT * FROM {dialect_of(engine.dialect).quoted(table.name)}")
                 found.append(([(f.name, f.type) for f in rows.schema], sorted(map(repr, rows.to_pylist()))))
+            assert found[0] == found[1], table.name
+
+
+def drawn_alike(engines: dict[str, Any], other: dict[str, Any], *names: str) -> None:
+    """The rows of each person that models, synthetic tables and audits see, and the numbers that bounds are chosen from."""
+    for name in names or engines:
+        policy = policies()[name]
+        for table in policy.catalog.tables.values():
+            if table.unit_column is None:
+                continue
+            key = table.unit_column.name
+            columns = [column for column in table.columns if column.name != key]
+            by = [column.name for column in columns if column.kind in ("integer", "text", "boolean")][:2]
+            bounds = plan_bounds(ContributionBounds(table=table.name, epsilon=1, by=by), policy.catalog)
+            found = []
+            for engine in (engines[name], other[name]):
+                dialect = dialect_of(engine.dialect)
+                one = rows_each(table, columns, dialect, most=1)
+                several = rows_each(table, columns[::-1], dialect, most=2, numbered=True, keyed=True)
+                rows = [engine.fetch(sql, salt=SALT) for sql in (one, several, bounds.sql(dialect))]
+                found.append([(each.schema.types, sorted(map(repr, each.to_pylist()))) for each in rows])
             assert found[0] == found[1], table.name
 
 
@@ -227,14 +318,28 @@ TYPES = {
     "bool": "boolean",
     "date32[day]": "date",
     "timestamp[us]": "timestamp",
+    "timestamp[us, tz=UTC]": "timestamptz",
+    "decimal128(12, 3)": "numeric(12,3)",
+    "float": "real",
+    "int16": "smallint",
 }
+SETTINGS = {
+    "TimeZone": "Asia/Tokyo", "DateStyle": "German", "IntervalStyle": "iso_8601", "extra_float_digits": "-15",
+    "standard_conforming_strings": "off", "backslash_quote": "on", "search_path": "clinic", "transform_null_equals": "on",
+    "array_nulls": "off", "quote_all_identifiers": "on", "bytea_output": "escape", "client_encoding": "LATIN1",
+    "default_transaction_isolation": "serializable", "default_transaction_read_only": "on", "lock_timeout": "1",
+    "constraint_exclusion": "on", "enable_hashagg": "off",
+    "from_collapse_limit": "1", "cursor_tuple_fraction": "0.01",
+}  # fmt: skip
+"""Settings of the database of the guides' tables: results must not depend on them."""
 
 
 def fill(connection: Any, schema: str, rows: dict[str, pa.Table]) -> None:
-    connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
     connection.execute(f"CREATE SCHEMA {schema}")
+    connection.execute("CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)")
     for name, table in rows.items():
-        columns = ", ".join(f'"{field.name}" {TYPES[str(field.type)]}' for field in table.schema)
+        loose = {field.name: " COLLATE loose" * (field.type == pa.string()) for field in table.schema}
+        columns = ", ".join(f'"{field.name}" {TYPES[str(field.type)]}{loose[field.name]}' for field in table.schema)
         connection.execute(f"CREATE TABLE {schema}.{name} ({columns})")
         with connection.cursor() as cursor, cursor.copy(f"COPY {schema}.{name} FROM STDIN") as copy:
             for row in table.to_pylist():
@@ -246,11 +351,16 @@ def postgres_engines(postgres: Any) -> dict[str, Any]:
     import psycopg
 
     os.environ["PGPASSWORD"] = "ge%h@im"
-    with psycopg.connect(postgres.address("postgres")) as connection:
-        fill(connection, "clinic", odd_rows())
+    with psycopg.connect(postgres.address("postgres"), autocommit=True) as connection:
+        turkish = "LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR'" if connection.info.server_version >= 150_000 else ""
+        connection.execute(f"CREATE DATABASE guides TEMPLATE template0 LOCALE 'C.UTF-8' {turkish}")
+        with psycopg.connect(postgres.address("guides")) as filled:
+            fill(filled, "clinic", odd_rows())
+        for name, value in SETTINGS.items():
+            connection.execute(f"ALTER DATABASE guides SET {name} = '{value}'")
     return {
-        policy.catalog.name: PostgresEngine(policy.catalog, {name: f"clinic.{name}" for name in policy.sources}, address=postgres.plain("postgres"))
-        for policy in (clinic(), shop())
+        policy.catalog.name: PostgresEngine(policy.catalog, {name: f"clinic.{name}" for name in policy.sources}, address=postgres.plain("guides"))
+        for policy in policies().values()
     }  # fmt: skip
 
 
@@ -259,20 +369,27 @@ def test_postgresql_gives_the_same_exact_aggregates(duckdb_engines, postgres_eng
     compare(duckdb_engines, postgres_engines, name, sql)
 
 
-def test_postgresql_reads_the_same_rows(duckdb_engines, postgres_engines):
+def test_postgresql_reads_and_draws_the_same_rows(duckdb_engines, postgres_engines):
     read_alike(duckdb_engines, postgres_engines)
+    drawn_alike(duckdb_engines, postgres_engines)
 
 
 # Spark
 
 
-def test_spark_reads_the_same_rows(duckdb_engines, spark_engines):
+def test_spark_reads_and_draws_the_same_rows(duckdb_engines, spark_engines):
     read_alike(duckdb_engines, spark_engines)
+    drawn_alike(duckdb_engines, spark_engines, "registry of text")
+
+
+@pytest.mark.slow
+def test_spark_draws_the_same_rows_of_all_tables(duckdb_engines, spark_engines):
+    drawn_alike(duckdb_engines, spark_engines)
 
 
 @pytest.fixture(scope="session")
 def spark_engines(spark: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Over tables of Spark's catalog, but for customers, which are a Parquet file."""
+    """Over tables of Spark's catalog, but for customers and people, which are Parquet files."""
     from pyspark.sql import SparkSession
 
     from discreet.curator.engines.spark import SparkEngine
@@ -282,17 +399,25 @@ def spark_engines(spark: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
     session.sql("CREATE SCHEMA IF NOT EXISTS guides")
     for name, rows in odd_rows().items():
         pq.write_table(rows, folder / f"{name}.parquet")
-        session.sql(f"CREATE TABLE guides.{name} USING parquet LOCATION '{folder / name}.parquet'")
-    place = {name: f"guides.{name}" for name in odd_rows()} | {"customers": "parquet:customers.parquet"}
+        types = {field.name: SPARK_TYPES.get(str(field.type)) for field in rows.schema}
+        columns = ", ".join(f"{field} {type_}" for field, type_ in types.items()) if name != "people" else ""
+        declared = f"({columns})" if columns else ""
+        session.sql(f"CREATE TABLE guides.{name} {declared} USING parquet LOCATION '{folder / name}.parquet'")
+    place = {name: f"guides.{name}" for name in odd_rows()}
+    place |= {name: f"parquet:{name}.parquet" for name in ("customers", "people")}
     return {
         policy.catalog.name: SparkEngine(policy.catalog, {name: place[name] for name in policy.sources}, address=spark, base=folder)
-        for policy in (clinic(), shop())
+        for policy in policies().values()
     }  # fmt: skip
 
 
+SPARK_TYPES = {
+    "int64": "BIGINT", "string": "STRING COLLATE UNICODE_CI_AI", "double": "DOUBLE", "bool": "BOOLEAN",
+    "date32[day]": "DATE", "timestamp[us]": "TIMESTAMP_NTZ",
+}  # fmt: skip
 QUICK = (
     "INTERVAL 2 WEEK", "'%d.%m.%Y", "SUM(SIGN(paid", "CONTAINS(note", "'hour', left", "1950 YEAR", "store = 's2'", "90 MINUTE",
-    "UPPER(TRIM", "EXP(FLOOR", "AVG(m) AS a",
+    "UPPER(TRIM", "EXP(FLOOR", "AVG(m) AS a", "ratio > 3", "LIKE '%X_X%'", "ILIKE '%x%XC_'",
 )  # fmt: skip
 """Forms for every run, which need each word of Spark's table between them; all others are slow: each takes a second."""
 

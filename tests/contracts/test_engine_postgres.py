@@ -9,7 +9,7 @@ import pytest
 
 import discreet
 from discreet.curator.engines.postgres import PostgresEngine
-from discreet.curator.policy import parse_policy
+from discreet.curator.policy import parse_policy, read_policy
 from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, InvalidQuery, ReleaseFailed
 
 POLICY = """
@@ -200,6 +200,51 @@ def test_a_table_whose_rows_policies_choose_needs_the_owners_word(database, tmp_
         connection.execute("DROP ROLE guest")
 
 
+def test_a_table_with_a_part_in_another_database_needs_the_owners_word(database, tmp_path):
+    """A foreign table may stand for a view there, or for a file that is parsed as it is read."""
+    postgres, connection = database
+    for command in (
+        "CREATE EXTENSION IF NOT EXISTS file_fdw",
+        "DROP SERVER IF EXISTS files CASCADE",
+        "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw",
+        "CREATE TABLE ward.years (LIKE ward.visits) PARTITION BY LIST (patient)",
+        "CREATE TABLE ward.old PARTITION OF ward.years FOR VALUES IN (1)",
+    ):
+        connection.execute(command)
+    with discreet.open(policy_file(tmp_path, postgres, "ward.years")) as data:
+        connection.execute(
+            "CREATE FOREIGN TABLE ward.new PARTITION OF ward.years FOR VALUES IN (2) "
+            "SERVER files OPTIONS (filename '/dev/null')"
+        )
+        with pytest.raises(ReleaseFailed):
+            data.ask(COUNT, epsilon=1)
+    with pytest.raises(InvalidParameter, match=r"a foreign table among its parts.*promise it: view:ward\.years"):
+        discreet.open(policy_file(tmp_path, postgres, "ward.years"))
+    with discreet.open(policy_file(tmp_path, postgres, "view:ward.years")):
+        pass
+
+
+def test_a_type_of_the_owners_own_is_not_taken_for_one_of_postgresql(database, tmp_path):
+    """Whoever defines a type says how it is cast, which may fail on a value."""
+    postgres, connection = database
+    connection.execute("DROP TABLE ward.visits CASCADE")
+    connection.execute("CREATE TYPE ward.text AS (inside pg_catalog.text)")
+    connection.execute("CREATE TABLE ward.visits (patient bigint, note ward.text, cost numeric, day date)")
+    with pytest.raises(InvalidParameter, match=r"column 'note'.*a source of type ward\.text"):
+        discreet.open(policy_file(tmp_path, postgres))
+
+
+def test_a_server_that_vanishes_without_a_word_is_noticed(database, tmp_path):
+    postgres, _ = database
+    with discreet.open(policy_file(tmp_path, postgres)) as data, data._curator.engine.one_state():
+        options = data._curator.engine._open.connection.info.get_parameters()
+    assert {name: options[name] for name in options if name.startswith("keepalives_")} == {
+        "keepalives_idle": "30",
+        "keepalives_interval": "10",
+        "keepalives_count": "3",
+    }
+
+
 def test_a_wrong_password_and_no_server(database, tmp_path, monkeypatch):
     postgres, _ = database
     monkeypatch.setenv("PGPASSWORD", "wrong-secret")
@@ -243,6 +288,36 @@ def test_what_is_not_computed_alike_is_refused_before_a_charge(database, tmp_pat
         with pytest.raises(InvalidQuery, match="CAST of text to DATE is not computed alike in PostgreSQL"):
             data.ask("SELECT COUNT(CAST(note AS DATE)) AS n FROM visits", epsilon=1)
         assert data.ledger.charges("clinic") == []
+
+
+def test_people_named_by_real_numbers_are_refused_before_a_charge(database, tmp_path):
+    postgres, connection = database
+    connection.execute("DROP VIEW ward.seen")
+    connection.execute("ALTER TABLE ward.visits ALTER patient TYPE float8")
+    path = policy_file(tmp_path, postgres)
+    path.write_text(path.read_text().replace('patient = {type = "integer"}', 'patient = {type = "real"}'))
+    with discreet.open(path) as data:
+        with pytest.raises(InvalidQuery, match="a draw among real numbers is not computed alike in PostgreSQL"):
+            data.synthesize("visits", epsilon=1, columns=["cost"], bins={"cost": 5})
+        assert data.ledger.charges("clinic") == []
+
+
+def test_a_policy_is_compared_with_the_servers_tables(database, tmp_path):
+    """By `discreet check`, which reads no row; rows of a server are not viewed."""
+    from discreet.curator.owner.exact_view import check_schema, exact_view
+
+    postgres, connection = database
+    connection.execute("DROP VIEW ward.seen")
+    path = policy_file(tmp_path, postgres)
+    assert all(finding.level != "error" for finding in check_schema(read_policy(path)))
+    connection.execute("ALTER TABLE ward.visits ALTER day TYPE timestamp, ALTER cost TYPE text")
+    problems = [(finding.level, finding.column) for finding in check_schema(read_policy(path))]
+    assert problems == [("error", "cost"), ("error", "day")]
+    connection.execute("DROP SCHEMA ward CASCADE")
+    (finding,) = check_schema(read_policy(path))
+    assert "a table of the database that this role can see" in finding.problem
+    with pytest.raises(InvalidParameter, match="the owner of a server looks at its rows there"):
+        exact_view(read_policy(path))
 
 
 def test_a_closed_engine_and_tables_of_python(database):

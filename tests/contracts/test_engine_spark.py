@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet
+from discreet.curator.catalog import Catalog, Column, Table
+from discreet.curator.engines.dialects import SPARK
 from discreet.curator.engines.spark import SparkEngine, _explained
 from discreet.curator.policy import parse_policy
 from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, MissingExtra, ReleaseFailed
+from discreet.privacy.unit import Unit
 
 POLICY = """
 [dataset]
@@ -101,6 +104,69 @@ def test_a_view_needs_the_owners_word(ward):
         assert engine.fetch("SELECT count(*) AS n FROM `visits`").to_pylist() == [{"n": 500}]
 
 
+def test_a_table_of_another_format_needs_the_owners_word(ward):
+    """A line of a CSV file may make reading fail: what `view:` promises is promised of such a table too."""
+    session, folder = ward
+    (folder / "visits.csv").write_text("patient,cost\n1,2.5\n")
+    options = "USING csv OPTIONS (header 'true', mode 'FAILFAST')"
+    session.sql(f"CREATE TABLE ward.lines (patient BIGINT, cost DOUBLE) {options} LOCATION '{folder}/visits.csv'")
+    policy = parse_policy((folder / "clinic.toml").read_text())
+    with pytest.raises(InvalidParameter, match=r"ward\.lines of format 'csv'.*promise it: view:.*ward\.lines"):
+        SparkEngine(policy.catalog, {"visits": "ward.lines"}, address="local[1]")
+    with SparkEngine(policy.catalog, {"visits": "view:ward.lines"}, address="local[1]") as engine:
+        assert engine.fetch("SELECT sum(`patient`) AS n FROM `visits`").to_pylist() == [{"n": 1}]
+
+
+def test_tables_whose_names_change_places(ward):
+    """A policy's name for one table may be Spark's name for another."""
+    session, _ = ward
+    names = {"first": "second", "second": "first"}
+    unit = Unit()
+    catalog = Catalog(
+        "swap", [Table(name, [Column("x", "integer")], unit=unit) for name in names], neighbors="change one"
+    )
+    for name, value in (("first", 1), ("second", 2)):
+        session.sql(f"CREATE TABLE {name} USING parquet AS SELECT {value} AS x")
+    try:
+        with SparkEngine(catalog, names, address="local[1]") as engine:
+            both = "SELECT f.x AS f, s.x AS s FROM `first` AS f CROSS JOIN `second` AS s"
+            assert engine.fetch(both).to_pylist() == [{"f": 2, "s": 1}]
+    finally:
+        for name in names:
+            session.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32()], ids=str)
+def test_whether_a_row_counts_does_not_depend_on_the_others(spark, tmp_path, type_):
+    """NaN is greater than 3, but statistics of a Parquet file disregard it: nobody else brings it in, or keeps it out."""
+    catalog = Catalog("data", [Table("rows", [Column("x", "real")], unit=Unit())], neighbors="change one")
+    for other, count in ((1.0, 1), (5.0, 2)):
+        pq.write_table(pa.table({"x": pa.array([float("nan"), other], type_)}), tmp_path / "rows.parquet")
+        with SparkEngine(catalog, {"rows": "parquet:rows.parquet"}, address=spark, base=tmp_path) as engine:
+            found = engine.fetch("SELECT count(*) AS n FROM `rows` WHERE `x` > CAST('3' AS DOUBLE)")
+            assert found.to_pylist() == [{"n": count}]
+
+
+def test_no_text_makes_like_take_long(spark, tmp_path):
+    """Spark's own LIKE tries every way in which a text may fit: here, that would take years."""
+    pq.write_table(pa.table({"x": ["a" * 1000]}), tmp_path / "rows.parquet")
+    catalog = Catalog("data", [Table("rows", [Column("x", "text")], unit=Unit())], neighbors="change one")
+    with SparkEngine(catalog, {"rows": "parquet:rows.parquet"}, address=spark, base=tmp_path) as engine:
+        for end, count in (("b", 0), ("a", 1)):
+            test = SPARK.like("`x`", SPARK.pattern("%" + "a%_" * 20 + end))
+            assert engine.fetch(f"SELECT count(*) AS n FROM `rows` WHERE {test}").to_pylist() == [{"n": count}]
+
+
+def test_a_query_that_takes_too_long_is_stopped(spark, tmp_path):
+    pq.write_table(ROWS, tmp_path / "visits.parquet")
+    policy = parse_policy(POLICY.format(address=spark, source="parquet:visits.parquet"))
+    with SparkEngine(policy.catalog, policy.sources, address=spark, base=tmp_path, timeout=0.5) as engine:
+        with pytest.raises(InvalidData, match=r"took longer than 0.5 seconds; state another .* statement_timeout"):
+            engine.fetch("SELECT count(*) AS n FROM range(0, 100000000000000, 1, 1) WHERE hash(id) = 7")
+        engine._timeout = 600
+        assert engine.fetch("SELECT count(*) AS n FROM `visits`").to_pylist() == [{"n": 500}]
+
+
 def test_a_file_that_goes_is_charged_once_and_one_that_cannot_be_read_each_time(ward, caplog, spark):
     """Whether a file is there is no function of rows; what happens while they are read may be."""
     _, folder = ward
@@ -111,7 +177,7 @@ def test_a_file_that_goes_is_charged_once_and_one_that_cannot_be_read_each_time(
         file.unlink()
         assert "it was there when the dataset was opened" in failing(data, caplog)
         file.write_bytes(written[:4] + bytes(len(written) // 2) + written[4 + len(written) // 2 :])
-        assert "refused a query" in failing(data, caplog)
+        assert "refused a query: [FAILED_READ_FILE" in failing(data, caplog)  # whatever settings say of such files
         assert len(data.ledger.charges("clinic")) == 1  # the first one was used up
         file.write_bytes(written)
         data.ask(COUNT, epsilon=1)

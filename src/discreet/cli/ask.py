@@ -147,6 +147,7 @@ def opened(policy: str, *, reading: bool = False, analyst: str | None = None) ->
             yield far
         return
     read = read_policy(policy)
+    _path(read)
     try:
         data = discreet.open(read, ledger=_to_read(read) if reading else None, analyst=analyst)
     except LedgerConflict as error:
@@ -241,7 +242,7 @@ def owner_log_to(path: str | None, policy: str) -> Iterator[None]:
 
 
 def _path(policy: Policy) -> Path:
-    return policy.base / (policy.ledger or "")
+    return policy.base / show.ledger_file(policy.ledger or "")
 
 
 def _to_read(policy: Policy) -> Ledger:

@@ -306,7 +306,7 @@ def _located(policy: str) -> _Record:
 
 
 def _ledger_path(read: Policy, policy: str) -> Path:
-    return Path(policy).parent / (read.ledger or Path(policy).with_suffix(".ledger").name)
+    return Path(policy).parent / show.ledger_file(read.ledger or Path(policy).with_suffix(".ledger").name)
 
 
 def _is_missing(path: Path) -> bool:

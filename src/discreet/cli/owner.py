@@ -36,9 +36,9 @@ def init(sources: tuple[str, ...], output: str | None, as_json: bool) -> None:
 @show.json_option
 @click.pass_context
 def check(context: click.Context, policy: str, upgrade: bool, with_rows: bool, as_json: bool) -> None:
-    """Explain POLICY in words, and check that it fits the files it names.
+    """Explain POLICY in words, and check that it fits the files or the server's tables it names.
 
-    Only schemas are read: missing files and columns, and types that differ, are errors. With --data the rows are read
+    Only schemas are read: missing tables and columns, and types that differ, are errors. With --data the rows are read
     too, exactly and without a charge: values that are not of their type, outside bounds or undeclared, how many rows
     and groups people have, and what the bounds drop from answers. Do not share those numbers: they are exact.
 
@@ -47,7 +47,7 @@ def check(context: click.Context, policy: str, upgrade: bool, with_rows: bool, a
     Exit code 3 if the policy does not fit.
     """
     from discreet.curator.owner.exact_view import check_schema, exact_view
-    from discreet.curator.policy import explain, read_policy
+    from discreet.curator.policy import ENGINES, explain, read_policy
 
     if upgrade:
         _upgrade(policy)
@@ -68,7 +68,8 @@ def check(context: click.Context, policy: str, upgrade: bool, with_rows: bool, a
             click.echo("\n" + "\n".join(map(str, findings)))
     errors = sum(finding.level == "error" for finding in findings)
     if errors:
-        click.echo(f"discreet: {policy} does not fit its files: {errors} error{'s' * (errors > 1)}", err=True)
+        tables = "files" if read.engine == ENGINES[0] else "tables"
+        click.echo(f"discreet: {policy} does not fit its {tables}: {errors} error{'s' * (errors > 1)}", err=True)
         context.exit(3)
 
 

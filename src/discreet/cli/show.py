@@ -178,6 +178,20 @@ dataset_argument = click.argument("policy", metavar="POLICY|URL", type=click.Pat
 """A policy file, or the address of a server."""
 
 
+def ledger_file(stated: str) -> str:
+    """The file of a ledger. One that servers share is in a database, and the commands that look at ledgers read files.
+
+    >>> ledger_file("clinic.ledger")
+    'clinic.ledger'
+    """
+    if not stated.startswith(("postgresql://", "postgres://")):
+        return stated
+    from discreet.curator.engines import shown_address
+
+    hint = "a shared ledger is for servers and for Python: discreet.open(policy).ledger, .budget() and .ask(…)"
+    raise InvalidParameter("[dataset] ledger", shown_address(stated), "a file, for this command", hint)
+
+
 def is_url(text: str) -> bool:
     """Whether a command names a server, and not a file.
 

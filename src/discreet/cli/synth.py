@@ -251,11 +251,12 @@ def _owner_page(
 ) -> None:
     """Compare with the real rows. They are read past the gate, for whoever can read the owner's files anyway."""
     from discreet.curator.contribution_draw import rows_each
+    from discreet.curator.engines.dialects import dialect_of
     from discreet.curator.owner.exact_view import owner_engine, read_columns
     from discreet.synthetic.result import Quality
 
     with owner_engine(data.policy) as engine:
-        rows = engine.fetch(rows_each(plan.table, plan.columns, most=plan.rows_each))
+        rows = engine.fetch(rows_each(plan.table, plan.columns, dialect_of(engine.dialect), most=plan.rows_each))
     real, _ = made.schema.encode(rows)
     parts = None
     if controls is not None:

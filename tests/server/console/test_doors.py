@@ -241,6 +241,11 @@ def test_a_policy_in_the_browser_cannot_read_files_of_the_server(house):
         body | {"text": (house.folder / "clinic.toml").read_text()},
     )
     assert fine.status == 200
+    far = '[dataset]\nengine = "postgres"\naddress = "postgresql://olga@127.0.0.1:1/clinic"'
+    text = (house.folder / "clinic.toml").read_text().replace("[dataset]", far)
+    reply = house.call("POST", "/console/datasets/clinic/policy/check", "olga", body | {"text": text})
+    assert reply.status == 422
+    assert "a policy whose tables are files" in reply.json["detail"]
     for name in ("../visits.csv", "/etc/passwd", "visits.txt"):
         assert (
             house.call(

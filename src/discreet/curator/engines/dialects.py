@@ -143,16 +143,16 @@ class Dialect:
         return f"{function}({value})"
 
     def trimmed(self, value: str) -> str:
-        """A text without blanks at its ends."""
+        """A text without blanks at its ends: what `blanks` lists, whichever engine trims."""
         return f"trim({value})"
 
     def like(self, value: str, pattern: str) -> str:
         """Whether a text fits a pattern, in which % and _ alone are special."""
         return f"({value} LIKE {pattern})"
 
-    def pattern(self, text: str) -> str:
-        """A pattern of LIKE as a constant."""
-        return self.literal(text)
+    def pattern(self, text: str, *, lower: bool = False) -> str:
+        """A pattern of LIKE as a constant, in lower case if so wanted."""
+        return self.cased("lower", self.literal(text)) if lower else self.literal(text)
 
     def matches(self, value: str, pattern: str) -> str:
         """Whether a regular expression of `algebra.patterns` is found in a text."""
@@ -227,6 +227,9 @@ class _Ranked(Dialect):
         if kind is ColumnType.TIMESTAMP:
             return self.microseconds(value)
         return value if kind in (ColumnType.TEXT, ColumnType.INTEGER) else self.written(value, kind)
+
+    def trimmed(self, value: str) -> str:
+        return f"trim(BOTH {self.literal(blanks())} FROM {value})"
 
     def can_parse(self, what: str) -> None:
         self.refuse(f"CAST of text to {what}", "store it in a column of that type, or ask of texts alone")
@@ -433,8 +436,24 @@ class Spark(_Ranked):
         before, after = letter_cases(function)
         return f"translate({value}, {self.literal(before)}, {self.literal(after)})"
 
-    def pattern(self, text: str) -> str:
-        return self.literal(text.replace("\\", "\\\\"))
+    def like(self, value: str, pattern: str) -> str:
+        """A regular expression that never goes back: Spark's LIKE tries every way in which a text may fit.
+
+        Guarantee: a text of n characters takes no more steps than n times the length of the pattern. Proof. A group
+        `(?>.*?piece)` ends where its piece is found first, and is not entered again; only the last piece is looked for
+        from the end. The first place is as good as any other: a piece has a fixed number of characters, so whatever
+        fits behind a later place fits behind the first one too, after more of `.*`.
+        """
+        return f"({value} RLIKE {pattern})"
+
+    def pattern(self, text: str, *, lower: bool = False) -> str:
+        first, *others = (text.translate(_table("lower")) if lower else text).split("%")
+        written = r"(?s)\A" + _of_piece(first)
+        if others:
+            *between, last = others
+            written += "".join(f"(?>.*?{_of_piece(piece)})" for piece in between if piece)
+            written += f".*{_of_piece(last)}"
+        return self.literal(written + r"\z")
 
     def matches(self, value: str, pattern: str) -> str:
         self.refuse("REGEXP_MATCHES", "its regular expressions can take very long on some texts; use LIKE")
@@ -499,6 +518,37 @@ def letter_cases(function: str) -> tuple[str, str]:
         raise InternalError(f"{function} gives several letters for one")
     return "".join(before for before, _ in pairs), "".join(after for _, after in pairs)
 
+
+@lru_cache(maxsize=2)
+def _table(function: str) -> dict[int, int]:
+    return str.maketrans(*letter_cases(function))
+
+
+@lru_cache(maxsize=1)
+def blanks() -> str:
+    """The characters that DuckDB's `trim` takes away: all spaces of Unicode, but not tabs and ends of lines.
+
+    >>> [hex(ord(blank)) for blank in blanks()][:3]
+    ['0x20', '0xa0', '0x1680']
+    """
+    import duckdb
+
+    letters = "SELECT chr(CAST(i AS INTEGER)) AS c, i FROM (SELECT i FROM range(1, 55296) AS t(i))"
+    with duckdb.connect(":memory:") as connection:
+        found = connection.execute(f"SELECT c FROM ({letters}) WHERE trim(c) = '' ORDER BY i").fetchall()  # noqa: S608
+    return "".join(blank for (blank,) in found)
+
+
+def _of_piece(piece: str) -> str:
+    """A piece of a pattern of LIKE, without %, in a regular expression of Java.
+
+    >>> print(_of_piece("a_$"))
+    a.\\x{24}
+    """
+    return "".join("." if sign == "_" else sign if sign in _PLAIN else f"\\x{{{ord(sign):x}}}" for sign in piece)
+
+
+_PLAIN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": " \t\n\f\r"}
 

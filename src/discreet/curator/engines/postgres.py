@@ -7,7 +7,8 @@ Guarantee: no value of a row makes a query fail. Proof: every expression of `_re
 holds every value of its type, or a CASE that gives NULL for values that the wanted type does not hold: dates and times
 outside the years 1 to 9999 (±infinity among them), numerics beyond doubles. Views may compute anything: a view is read
 only where the policy says so (`view:clinic.visits`), which is the owner's promise that it cannot fail and that each of
-its rows comes from the rows of one person. A table whose rows are chosen by policies of row security is such a view.
+its rows comes from the rows of one person. A table whose rows are chosen by policies of row security is such a view; so
+is one with a foreign table among its parts, which may stand for anything in another database.
 
 Guarantee: what a query computes does not depend on settings of the server, the role or the database. Proof: each
 transaction sets those that SQL of `dialects.Postgres` can feel (`_SESSION`); operators and functions come from
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from discreet.curator.catalog import TEXT, Catalog, Column, ColumnType, Table
-from discreet.curator.engines import postgres_address, shown_address
+from discreet.curator.engines import kept_alive, postgres_address, shown_address
 from discreet.curator.engines.columns import find
 from discreet.curator.engines.dialects import POSTGRES
 from discreet.errors import EngineUnavailable, InvalidData, InvalidParameter, MissingExtra
@@ -45,7 +46,7 @@ _SESSION = {
     "TimeZone": "UTC", "DateStyle": "ISO, YMD", "IntervalStyle": "postgres", "extra_float_digits": "1",
     "standard_conforming_strings": "on", "backslash_quote": "off", "search_path": "pg_catalog",
     "transform_null_equals": "off", "array_nulls": "on", "client_encoding": "UTF8", "row_security": "on",
-    "quote_all_identifiers": "off",
+    "quote_all_identifiers": "off", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
 }  # fmt: skip
 _LONGEST_NAME = 55
 """Bytes: PostgreSQL cuts names of more than 63, and names of columns get a few characters in front."""
@@ -59,11 +60,16 @@ _FITS = {
     ColumnType.TIMESTAMP: {"timestamp", "timestamptz"},
 }
 _RELATION = """
-SELECT c.oid, n.nspname, c.relname, c.relkind, row_security_active(c.oid)
+WITH RECURSIVE parts(oid) AS (SELECT to_regclass($1)::oid
+    UNION SELECT i.inhrelid FROM pg_inherits i JOIN parts p ON i.inhparent = p.oid)
+SELECT c.oid, n.nspname, c.relname, c.relkind, row_security_active(c.oid),
+    EXISTS (SELECT FROM parts p JOIN pg_class f ON f.oid = p.oid WHERE f.relkind = 'f' AND f.oid <> c.oid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = to_regclass($1)"""
 _COLUMNS = """
-SELECT a.attname, CASE WHEN b.typtype = 'e' THEN 'enum' ELSE b.typname END, a.attgenerated = 'v',
+SELECT a.attname, CASE WHEN b.typtype = 'e' THEN 'enum'
+    WHEN b.typnamespace = 'pg_catalog'::regnamespace THEN b.typname ELSE format_type(b.oid, NULL) END,
+    a.attgenerated = 'v',
     has_column_privilege(a.attrelid, a.attnum, 'SELECT')
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
@@ -148,7 +154,10 @@ class PostgresEngine:
             return
         psycopg = _psycopg()
         try:
-            with psycopg.connect(self._address, connect_timeout=10, application_name="discreet") as connection:
+            options = kept_alive(psycopg.conninfo.conninfo_to_dict(self._address))
+            with psycopg.connect(
+                self._address, connect_timeout=10, application_name="discreet", **options
+            ) as connection:
                 connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 connection.read_only = True
                 settings = _SESSION | {"statement_timeout": str(round(self._timeout * 1000))}
@@ -246,13 +255,14 @@ def _select(connection: "Connection", table: Table, source: str) -> str:
     if row is None:
         hint = "name its schema, as in clinic.visits, and quote names with odd characters"
         raise InvalidParameter(where, place, "a table of the database that this role can see", hint)
-    oid, schema, relation, kind, policies = row
+    oid, schema, relation, kind, policies, foreign = row
     kind = kind.decode() if isinstance(kind, bytes) else kind
-    plain = kind in ("r", "p") and not policies
+    plain = kind in ("r", "p") and not policies and not foreign
     if kind not in _KINDS or plain == source.startswith(VIEW):
         hint = f"it may fail or mix people; if each of its rows is one person's, promise it: {VIEW}{place}"
         expected = "a view" if plain else "a table"
         what = "a table whose rows policies choose" if policies else _KINDS.get(kind, "no table")
+        what = "a table with a foreign table among its parts" if foreign else what
         raise InvalidParameter(where, f"{place}, {what}", expected, "" if plain else hint)
     columns = [
         (str(found), str(type_), bool(virtual), bool(may))

@@ -4,17 +4,25 @@ Each table of the catalog is a WITH clause of its own name, with exactly the dec
 
 Guarantee: no value of a row makes a query fail, and settings of the session do not change what is computed. Proof: the
 engine has a session of its own, in which `_SESSION` is set: casts and arithmetic give NULL instead of failing, times
-are in UTC, names are told apart by case, and literals are read in one way. `_read` gives NULL for dates and times
-outside the years 1 to 9999 and mends text that is not UTF-8. Views keep the settings that they were made with: one is
-read only where the policy says so (`view:clinic.visits`), which is the owner's promise that it does not fail.
+are in UTC, names are told apart by case, literals are read in one way, and a file that cannot be read is an error.
+`_read` gives NULL for dates and times outside the years 1 to 9999 and mends text that is not UTF-8. Views keep the
+settings that they were made with, and tables in other formats than `_FORMATS` may be parsed as they are read, or asked
+of another server: one is read only where the policy says so (`view:clinic.visits`), which is the owner's promise that
+it does not fail.
+
+Guarantee: what is read of a row does not depend on the others. Proof. Spark leaves out parts of files whose statistics
+say that no row there passes a filter. Statistics disregard what `_read` turns values into, which its expressions hide
+from Spark, and NaN, which is greater than every number: hence `nanvl`, through which Spark takes no filter to a file.
 """
 
 import hashlib
 import os
 import re
 import threading
+import uuid
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +49,14 @@ _SESSION = {
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION", "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED", "spark.sql.legacy.charVarcharAsString": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED", "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false", "spark.sql.readSideCharPadding": "true",
+    "spark.sql.parquet.aggregatePushdown": "false", "spark.sql.orc.aggregatePushdown": "false",
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED", "spark.sql.legacy.integralDivide.returnBigint": "true",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
 }  # fmt: skip
+_FORMATS = frozenset({"parquet", "delta", "orc", "iceberg"})
+"""Formats of tables whose values have types when they are read: no value makes reading them fail."""
 _PARTS = "spark.sql.shuffle.partitions"
 _FILES = ("parquet", "delta")
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
@@ -83,7 +98,8 @@ class SparkEngine:
         self._remote = address.startswith(_REMOTE)
         self._session = _connect(address, self._shown)
         self._catalog = catalog
-        self._places = {catalog.table(name).name: _place(name, source, base) for name, source in sources.items()}
+        home = self._run(self._home, "opening the dataset")
+        self._places = {catalog.table(name).name: _place(name, source, base, home) for name, source in sources.items()}
         self._views = {catalog.table(name).name for name, source in sources.items() if str(source).startswith(VIEW)}
         self._selects = self._find(table.name for table in catalog.tables.values())
 
@@ -101,7 +117,8 @@ class SparkEngine:
         self._check_tables([name for name, _ in named])
         tables = ", ".join(f"{SPARK.quoted(name)} AS ({select})" for name, select in named)
         text = f"WITH {tables} {sql}" if tables else sql
-        return _naive(self._run(lambda: self._session.sql(text, args={"salt": salt}).toArrow(), "a query"))
+        with self._limited():
+            return _naive(self._run(lambda: self._session.sql(text, args={"salt": salt}).toArrow(), "a query"))
 
     def fetch_public(self, sql: str, table: str) -> "pyarrow.Table":
         """The rows of a SELECT that reads one public table."""
@@ -118,6 +135,43 @@ class SparkEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _home(self) -> str:
+        """Where tables are whose name does not say it: so none is taken for a WITH clause of the same name."""
+        catalog = self._session.catalog
+        return f"{SPARK.quoted(catalog.currentCatalog())}.{SPARK.quoted(catalog.currentDatabase())}."
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Stop what this thread asks of Spark once it took longer than the policy allows."""
+        tag, late = f"discreet-{uuid.uuid4().hex}", threading.Event()
+        session = self._session
+        # an interrupt of the session does not reach the thread of Java that collects, and tags of jobs do
+        jobs = None if self._remote else session.sparkContext
+        add, remove = (session.addTag, session.removeTag) if jobs is None else (jobs.addJobTag, jobs.removeJobTag)
+
+        def stop() -> None:
+            late.set()
+            with suppress(Exception):  # of a connection that is lost: whoever waits is told
+                (session.interruptTag if jobs is None else jobs.cancelJobsWithTag)(tag)
+
+        clock = threading.Timer(self._timeout, stop)
+        clock.daemon = True
+        self._run(lambda: add(tag), "a query")
+        clock.start()
+        try:
+            yield
+        except (InvalidData, EngineUnavailable):
+            if not late.is_set():
+                raise
+            hint = "state another [dataset] statement_timeout"
+            raise InvalidData(
+                f"a query of Spark at {self._shown} took longer than {self._timeout} seconds; {hint}"
+            ) from None
+        finally:
+            clock.cancel()
+            with suppress(Exception):  # the same
+                remove(tag)
 
     def _find(self, names: Iterable[str]) -> dict[str, str]:
         """How tables are read, from the columns that Spark says they have; no row is looked at."""
@@ -144,7 +198,9 @@ class SparkEngine:
             # a session remembers tables as they were
             self._run(lambda: self._session.sql(f"REFRESH TABLE {place}"), what)
             kind = str(self._run(lambda: self._session.catalog.getTable(place).tableType, what))
-            _check_kind(table.name, place, kind, is_view=table.name in self._views)
+            facts = self._run(lambda: self._session.sql(f"DESCRIBE TABLE EXTENDED {place}").collect(), what)
+            form = next((str(row[1]).lower() for row in reversed(facts) if row[0] == "Provider"), "")
+            _check_kind(table.name, place, kind, form, is_view=table.name in self._views)
         fields = self._run(lambda: self._session.sql(query).schema.fields, what)
         names = [field.name for field in fields]
         listed = []
@@ -207,29 +263,42 @@ minutes."""
 
 
 def _explained(error: Exception, shown: str, what: str) -> InvalidData | EngineUnavailable:
-    said = " ".join(str(error).split("\n")[0].split())[:200]
+    said = " ".join(_reason(str(error)).split())[:300]
     away = isinstance(error, OSError) or type(error).__name__ in _AWAY  # executors that fail may be the work of rows
     if away:
         return EngineUnavailable(f"Spark at {shown} does not answer in {what}: {said}")
     return InvalidData(f"Spark at {shown} refused {what}: {said}")
 
 
+def _reason(said: str) -> str:
+    """What Spark says in one line: the error that it names, or the last cause, or else the first line.
+
+    >>> _reason("An error occurred while calling o1.x.\\n: a.B: \\n\\tat c\\nCaused by: d.E: [GONE] no file")
+    '[GONE] no file'
+    """
+    lines = [line for line in said.split("\n") if line.strip() and not line.startswith("\t")]
+    named = next((line[line.index("[") :] for line in lines if re.search(r"(^|: )\[[A-Z_.]+\] ", line)), None)
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return named or (causes[-1] if causes else lines[0] if lines else "")
+
+
 _AWAY = frozenset({"Py4JNetworkError", "SparkConnectGrpcException", "_InactiveRpcError", "_MultiThreadedRendezvous"})
 """Errors of the connection, by the names of their classes: which package has them depends on how Spark is reached."""
 
 
-def _check_kind(name: str, place: str, kind: str, *, is_view: bool) -> None:
-    """A view is read where the owner says so: what it computes may fail on a row, or mix the rows of several people."""
-    if is_view == (kind in ("MANAGED", "EXTERNAL")):
-        hint = f"it may fail or mix people; if each of its rows is one person's, promise it: {VIEW}{place}".replace(
-            "`", ""
-        )
-        expected = "a view" if is_view else "a table"
-        raise InvalidParameter(f"table {name!r}, source", f"{kind.lower()} {place}", expected, "" if is_view else hint)
+def _check_kind(name: str, place: str, kind: str, form: str, *, is_view: bool) -> None:
+    """Refuse what may fail on a row, or mix the rows of several people, unless the owner says that it does not."""
+    table, typed = kind in ("MANAGED", "EXTERNAL"), form in _FORMATS
+    if is_view == (table and typed):
+        shown = place.replace("`", "")
+        got = f"table {shown} of format {form!r}" if table and not typed else f"{kind.lower()} {shown}"
+        hint = f"it may fail or mix people; if each of its rows is one person's, promise it: {VIEW}{shown}"
+        expected = "a view" if is_view else f"one of {', '.join(sorted(_FORMATS))}" if table else "a table"
+        raise InvalidParameter(f"table {name!r}, source", got, expected, "" if is_view else hint)
 
 
-def _place(name: str, source: Any, base: Path) -> str:
-    """What stands after FROM."""
+def _place(name: str, source: Any, base: Path, home: str) -> str:
+    """What stands after FROM; `home` is where a table is whose name does not say it."""
     where = f"table {name!r}, source"
     if not isinstance(source, str) or not source.strip():
         raise InvalidParameter(where, type(source).__name__, "parquet:PATH, delta:PATH or the name of a table")
@@ -240,7 +309,7 @@ def _place(name: str, source: Any, base: Path) -> str:
         return f"{form}.{SPARK.quoted(place)}"
     if not re.fullmatch(r"\w+(\.\w+){0,2}", source):
         raise InvalidParameter(where, source, "parquet:PATH, delta:PATH or a name such as clinic.visits")
-    return ".".join(SPARK.quoted(part) for part in source.split("."))
+    return home * ("." not in source) + ".".join(SPARK.quoted(part) for part in source.split("."))
 
 
 def _read(table: Table, column: Column, name: str, type_: str) -> str:
@@ -250,6 +319,8 @@ def _read(table: Table, column: Column, name: str, type_: str) -> str:
         raise InvalidParameter(where, f"a source of type {type_}", f"one that fits {column.kind}")
     value = f"CAST({name} AS {SPARK.type(column.kind)})"
     match column.kind:
+        case ColumnType.REAL:
+            value = f"nanvl({value}, {value})"
         case ColumnType.TEXT:
             value = f"make_valid_utf8({value})"
             if table.private and table.unit_column == column:
@@ -265,11 +336,9 @@ def _read(table: Table, column: Column, name: str, type_: str) -> str:
 
 
 def _naive(table: "pyarrow.Table") -> "pyarrow.Table":
-    """Texts as Arrow's plain strings: the types that every engine gives."""
+    """Texts as Arrow's plain strings, and numbers of rows in 64 bits: the types that every engine gives."""
     import pyarrow as pa
 
-    fields = [
-        pa.field(field.name, pa.string() if pa.types.is_large_string(field.type) else field.type)
-        for field in table.schema
-    ]
+    plain = {pa.large_string(): pa.string(), pa.int32(): pa.int64()}
+    fields = [pa.field(field.name, plain.get(field.type, field.type)) for field in table.schema]
     return table.cast(pa.schema(fields))

@@ -1,4 +1,4 @@
-"""Exact views for the owner's eyes: whether a policy fits its files, and what its bounds do to the rows.
+"""Exact views for the owner's eyes: whether a policy fits its tables, and what its bounds do to the rows.
 
 `check_schema` reads schemas and no row. `exact_view` reads the rows themselves, without noise and without a charge; so
 what it says must not leave the owner. Beside the gate, this is the only code that fetches from an engine.
@@ -7,10 +7,12 @@ what it says must not leave the owner. Beside the gate, this is the only code th
 # ruff: noqa: S608 (the SQL is made of quoted names and values of the owner's own policy)
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from discreet.curator.catalog import NUMERIC, Catalog, Column, ColumnType, Table, Value
 from discreet.curator.contribution_draw import one_row_each
+from discreet.curator.curator import open_engine
 from discreet.curator.engines.columns import literal, quoted
 from discreet.curator.engines.duckdb import DuckDBEngine
 from discreet.curator.engines.sources import PYTHON
@@ -25,8 +27,8 @@ from discreet.curator.owner.findings import (
     findings_of,
     suggestions_of,
 )
-from discreet.curator.policy import BOUNDS, Policy
-from discreet.errors import InvalidParameter
+from discreet.curator.policy import BOUNDS, ENGINES, Policy
+from discreet.errors import InvalidData, InvalidParameter
 from discreet.privacy.unit import Neighbors, Unit
 
 LADDER = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -41,7 +43,7 @@ _GROUPED = frozenset({ColumnType.TEXT, ColumnType.BOOLEAN, ColumnType.DATE})
 
 
 def check_schema(policy: Policy) -> tuple[Finding, ...]:
-    """Compare a policy with the schemas of its files, without reading a row."""
+    """Compare a policy with the schemas of its files or of its server's tables, without reading a row."""
     return tuple(finding for findings, _ in _probes(policy) for finding in findings)
 
 
@@ -74,6 +76,9 @@ def exact_view(policy: Policy) -> OwnerView:
     >>> [finding.level for finding in check_schema(policy)]
     ['error']
     """
+    if policy.engine != ENGINES[0]:
+        hint = "the owner of a server looks at its rows there"
+        raise InvalidParameter("[dataset] engine", policy.engine, "tables in files, whose rows can be viewed", hint)
     findings: list[Finding] = []
     tables: list[TableView] = []
     suggestions: list[str] = []
@@ -88,12 +93,12 @@ def exact_view(policy: Policy) -> OwnerView:
     return OwnerView(tuple(findings), tuple(tables), tuple(suggestions))
 
 
-def owner_engine(policy: Policy) -> DuckDBEngine:
-    """The tables of a policy, read past the gate: for whoever can read the owner's files anyway.
+def owner_engine(policy: Policy) -> Any:
+    """The tables of a policy, read past the gate: for whoever can read the owner's tables anyway.
 
     What it fetches is exact and must not be published; nothing is charged.
     """
-    return DuckDBEngine(policy.catalog, policy.sources, base=policy.base, formats=policy.formats)
+    return open_engine(policy, {})
 
 
 def read_columns(path: str, columns: Sequence[Column], *, like: str, policy: Policy) -> Any:
@@ -137,6 +142,8 @@ def _misfits(policy: Policy, table: Table) -> tuple[list[Finding], list[Column]]
             problem = str(error) + ("; it is the unit: without it, people cannot be distinguished" if unit else "")
             findings.append(Finding("error", table.name, refused.name, problem))
             columns.remove(refused)
+        except InvalidData as error:  # of a server: the table is not there, or may not be read
+            return [Finding("error", table.name, None, f"table {table.name!r}: {error}")], []
     return findings, columns
 
 
@@ -158,11 +165,11 @@ def _with_columns(table: Table, columns: list[Column]) -> Table:
     return Table(table.name, columns, unit=table.unit if has_unit else None, groups=groups, rows=rows)
 
 
-def _engine(policy: Policy, name: str, columns: Sequence[Column]) -> DuckDBEngine:
+def _engine(policy: Policy, name: str, columns: Sequence[Column]) -> Any:
     """One table of a policy with these columns, which need not be of the declared types."""
     catalog = Catalog("check", [Table(name, columns, unit=Unit())], neighbors=Neighbors.CHANGE_ONE)
     formats = {name: policy.formats[name]} if name in policy.formats else {}
-    return DuckDBEngine(catalog, {name: policy.sources[name]}, base=policy.base, formats=formats)
+    return open_engine(replace(policy, catalog=catalog, sources={name: policy.sources[name]}, formats=formats), {})
 
 
 # Rows

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discreet.curator.engines import postgres_address, shown_address
+from discreet.curator.engines import kept_alive, postgres_address, shown_address
 from discreet.curator.stores import COLUMNS, MOST, CachedAnswer, GroupCommit, Head, Row, Rows
 from discreet.errors import LedgerConflict, LedgerDamaged, LedgerError, LedgerTooNew, LedgerUnavailable, MissingExtra
 
@@ -171,8 +171,10 @@ class PostgresStore(GroupCommit):
     def _connected(self) -> "Connection":
         if self._connection is None:
             seconds = max(2, round(self._patience))
-            connection = _psycopg().connect(
-                self._address, autocommit=True, connect_timeout=seconds, application_name="discreet ledger"
+            psycopg = _psycopg()
+            options = kept_alive(psycopg.conninfo.conninfo_to_dict(self._address))
+            connection = psycopg.connect(
+                self._address, autocommit=True, connect_timeout=seconds, application_name="discreet ledger", **options
             )
             try:
                 connection.execute(_SESSION)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from discreet.curator.owner.exact_view import check_schema
 from discreet.curator.owner.policy_draft import draft_policy
-from discreet.curator.policy import explain, parse_policy, read_policy
+from discreet.curator.policy import ENGINES, explain, parse_policy, read_policy
 from discreet.errors import InvalidParameter
 from discreet.exact import rational, text_up
 from discreet.mechanisms.additive import Geometric
@@ -96,6 +96,9 @@ async def check(request: Request, session: Owner, body: CheckBody) -> Response:
             file = Path(folder) / "policy.toml"
             file.write_text(body.text, encoding="utf-8")
             policy = read_policy(file)
+            if policy.engine != ENGINES[0]:  # whose address this server would call with the secrets that it has
+                hint = "for tables of a server, run: discreet check policy.toml"
+                raise InvalidParameter("[dataset] engine", policy.engine, "a policy whose tables are files", hint)
             findings = [finding.to_json() for finding in check_schema(policy)]
         return {"words": explain(policy), "findings": findings}
 

@@ -144,7 +144,7 @@ def call_sql(value: Call, apart: Mapping[int, str], dialect: Dialect = DUCKDB) -
         case "like":
             return dialect.like(arguments[0], dialect.pattern(_written(value.arguments[1])))
         case "ilike":  # as DuckDB defines it, but whole pieces of the pattern are searched for, as in LIKE
-            pattern = dialect.cased("lower", dialect.pattern(_written(value.arguments[1])))
+            pattern = dialect.pattern(_written(value.arguments[1]), lower=True)
             return dialect.like(dialect.cased("lower", arguments[0]), pattern)
         case "case":
             pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
