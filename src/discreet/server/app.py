@@ -32,7 +32,7 @@ from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys
 from discreet.server.service import Limits, Service, log
 from discreet.server.tokens import random_bytes
-from discreet.wire import problem_document
+from discreet.wire import PROBLEM, problem_document
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -51,6 +51,13 @@ _SAFE_HEADERS = [
     (b"x-frame-options", b"DENY"),
 ]
 
+_FOR_PAGES = [
+    (b"access-control-allow-methods", b"GET, POST, DELETE"),
+    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key"),
+    (b"access-control-max-age", b"600"),
+]
+"""What a page of another origin may send, which its browser asks first (Fetch Standard, "CORS protocol")."""
+
 
 def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
     """The application over open datasets. `origins`: web pages of other places that may call it."""
@@ -64,7 +71,7 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
         service.closing = True
         await anyio.to_thread.run_sync(app.state.jobs.close)
 
-    app = FastAPI(
+    app = Application(
         title="discreet",
         version=__version__,
         description="Private tables behind a privacy budget: every answer is differentially private and charged.",
@@ -87,6 +94,39 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
         if getattr(route, "path", None) != app.openapi_url:
             right_of(route)
     return app
+
+
+class Application(FastAPI):
+    """The application, whose OpenAPI document says how callers show who they are, and what errors look like."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document of FastAPI, with the token, and with problems in the place of its own form of errors."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            parts = document["components"]
+            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": _CALLERS}}
+            parts["schemas"] = {name: form for name, form in parts["schemas"].items() if "ValidationError" not in name}
+            parts["schemas"]["Problem"] = _PROBLEM_FORM
+            problem = {"description": "An error", "content": {PROBLEM: {"schema": _PROBLEM_REFERENCE}}}
+            for path, operations in document["paths"].items():
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+                    operation["responses"]["default"] = problem
+                    if path not in OPEN:
+                        operation["security"] = [{"token": []}]
+        return self.openapi_schema or {}
+
+
+_CALLERS = "A token that the owner of a dataset made (`discreet token create`)."
+_PROBLEM_REFERENCE = {"$ref": "#/components/schemas/Problem"}
+_PROBLEM_FORM = {
+    "title": "Problem",
+    "description": "An error (RFC 9457): a stable code, and the words of the command line.",
+    "type": "object",
+    "required": ["type", "code", "status", "title", "detail"],
+    "properties": {name: {"type": "string"} for name in ("type", "code", "title", "detail")}
+    | {"status": {"type": "integer"}, "facts": {"type": "object"}},
+}
 
 
 def right_of(route: BaseRoute) -> Right | None:
@@ -116,19 +156,23 @@ class Passage:
         name, start, status = random_bytes(16).hex(), time.monotonic(), 500
         scope.setdefault("state", {})
         headers = dict(scope["headers"])
+        shared = self._shared(headers)
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 kept = [header for header in message.get("headers", []) if header[0] != b"cache-control"]
-                message["headers"] = [*kept, *_SAFE_HEADERS, (b"x-request-id", name.encode())]
+                message["headers"] = [*kept, *_SAFE_HEADERS, *shared, (b"x-request-id", name.encode())]
             await send(message)
 
         try:
             refusal = self._refusal(headers)
             if refusal is not None:
                 await _refuse(sending, *refusal)
+            elif shared and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                await sending({"type": "http.response.start", "status": 204, "headers": list(_FOR_PAGES)})
+                await sending({"type": "http.response.body", "body": b""})
             else:
                 await self._app(scope, _limited(receive, self._service.limits), sending)
         except (problems.TooLarge, problems.TooLate) as refused:
@@ -149,6 +193,21 @@ class Passage:
         if origin and origin not in self._origins and _host_of(origin) != headers.get(b"host", b""):
             return InvalidParameter("Origin", origin, "a page of this server", "start it with --allow-origin"), 403
         return None
+
+    def _shared(self, headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """What tells a browser that a page of an origin that the owner named may read the reply.
+
+        Cookies are not mentioned, so browsers keep them: such a page has a token, or nothing.
+        """
+        origin = headers.get(b"origin", b"")
+        if origin.decode("latin-1") not in self._origins:
+            return []
+        exposed = b"x-discreet-receipt, x-request-id, retry-after"
+        return [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-expose-headers", exposed),
+            (b"vary", b"origin"),
+        ]
 
 
 def _host_of(origin: str) -> bytes | None:
