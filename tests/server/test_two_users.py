@@ -14,11 +14,13 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from tests import serving
+from tests.docs.test_commands import BLOCK, PORT, ROOT, end_servers, steps, wait_for, with_free_ports
 from tests.server.test_faults import Process
 from tests.serving import COUNT
 
@@ -129,6 +131,45 @@ def test_an_analyst_in_another_account_asks_and_can_touch_nothing(python, open_f
         finally:
             server.terminate()
             assert server.wait(60) == 0
+
+
+def test_the_tutorial_with_an_owner_and_an_analyst_in_two_accounts(python, open_folder):
+    """Commands with a token are the analyst's, in another folder, where the owner's files are out of reach."""
+    program, env = python
+    folders = {OWNER: open_folder / "curator", ANALYST: open_folder / "analyst"}
+    for user, folder in folders.items():
+        folder.mkdir(mode=0o700)
+        os.chown(folder, user, user)
+    programs = open_folder / "bin"
+    programs.mkdir()
+    (programs / "discreet").write_text(f'#!/bin/sh\nexec {program} -m discreet "$@"\n')
+    for path in (programs, programs / "discreet"):
+        path.chmod(0o755)
+    page, checker, users = (ROOT / "docs" / "guide" / "server.md").read_text(), OutputChecker(), []
+    try:
+        for _, block in BLOCK.findall(with_free_ports(page)):
+            for command, expected in steps(block):
+                user = ANALYST if "ann.token)" in command else OWNER
+                home = folders[user]
+                if user == ANALYST and not users.count(ANALYST):  # the owner gives ann her token
+                    shutil.copy(folders[OWNER] / "ann.token", home)
+                    os.chown(home / "ann.token", user, user)
+                users.append(user)
+                mine = env | {"HOME": str(home), "PATH": f"{programs}:/usr/bin:/bin", "COLUMNS": "100"}
+                with tempfile.TemporaryFile("w+") as out:  # a server would keep a pipe open
+                    subprocess.run(
+                        ["/bin/bash", "-c", command], env=mine, cwd=home, stdin=subprocess.DEVNULL, stdout=out,
+                        stderr=subprocess.STDOUT, check=False, timeout=120, **as_user(user),
+                    )  # fmt: skip
+                    out.seek(0)
+                    printed = out.read()
+                if "& " in command and (port := PORT.search(command)):
+                    wait_for(int(port[1]))
+                assert not expected or checker.check_output(expected, printed, ELLIPSIS | NORMALIZE_WHITESPACE), printed
+        assert users.count(ANALYST) >= 4
+        assert users.count(OWNER) >= 8
+    finally:
+        end_servers(folders[OWNER])
 
 
 def test_tls_by_flags_and_a_client_that_checks_it(tmp_path, monkeypatch):
