@@ -30,7 +30,7 @@ from discreet.server.console import (
 from discreet.server.console.page_shell import PageRefused, on_no_page, on_page_refused
 from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys
-from discreet.server.service import Limits, Service, log
+from discreet.server.service import Service, log
 from discreet.server.tokens import random_bytes
 from discreet.wire import PROBLEM, problem_document
 
@@ -43,6 +43,9 @@ OPEN = health.OPEN | surveys.OPEN | sign_in.OPEN | gallery_pages.OPEN
 
 BY_TOKEN = frozenset({"/v1/datasets", "/v1/jobs/{job}", "/v1/jobs/{job}/result"}) | sign_in.BY_TOKEN
 """Paths that tell a caller of what is the caller's own: they look at the token themselves."""
+
+_SMALL = 16_384
+"""Bytes of a request that is read however much others send."""
 
 _SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -157,6 +160,7 @@ class Passage:
         scope.setdefault("state", {})
         headers = dict(scope["headers"])
         shared = self._shared(headers)
+        body = _Body(receive, self._service)
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             nonlocal status
@@ -174,10 +178,11 @@ class Passage:
                 await sending({"type": "http.response.start", "status": 204, "headers": list(_FOR_PAGES)})
                 await sending({"type": "http.response.body", "body": b""})
             else:
-                await self._app(scope, _limited(receive, self._service.limits), sending)
-        except (problems.TooLarge, problems.TooLate) as refused:
+                await self._app(scope, body.receive, sending)
+        except (problems.TooLarge, problems.TooLate, problems.Crowded) as refused:
             await _refuse(sending, refused.refusal, refused.status_code)
         finally:
+            body.forget()
             path = getattr(scope.get("route"), "path", "unknown")
             self._service.count("requests", scope["method"], path, str(status))
             milliseconds = round(1000 * (time.monotonic() - start), 1)
@@ -218,25 +223,38 @@ def _host_of(origin: str) -> bytes | None:
         return None
 
 
-def _limited(receive: Receive, limits: Limits) -> Receive:
-    """Receiving a body, up to so many bytes and for so long."""
-    size, more, end = 0, True, anyio.current_time() + limits.body_seconds
+class _Body:
+    """A body as it comes: up to so many bytes, for so long, and while there is room for it beside those of others."""
 
-    async def receiving() -> MutableMapping[str, Any]:
-        nonlocal size, more
-        if not more:
-            return await receive()  # whether the caller is still there
+    def __init__(self, receive: Receive, service: Service) -> None:
+        self._receive, self._service = receive, service
+        self._size, self._held, self._more = 0, 0, True
+        self._end = anyio.current_time() + service.limits.body_seconds
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """The next part of it."""
+        if not self._more:
+            return await self._receive()  # whether the caller is still there
+        limits = self._service.limits
         try:
-            with anyio.fail_after(max(0, end - anyio.current_time())):
-                message = await receive()
+            with anyio.fail_after(max(0, self._end - anyio.current_time())):
+                message = await self._receive()
         except TimeoutError:
             raise problems.TooLate(limits.body_seconds) from None
-        size, more = size + len(message.get("body", b"")), bool(message.get("more_body"))
-        if size > limits.body:
+        self._size, self._more = self._size + len(message.get("body", b"")), bool(message.get("more_body"))
+        if self._size > limits.body:
             raise problems.TooLarge(limits.body)
+        if self._size > _SMALL:
+            self._service.held += self._size - self._held
+            self._held = self._size
+            if self._service.held > limits.bodies:
+                raise problems.Crowded
         return message
 
-    return receiving
+    def forget(self) -> None:
+        """Make room for others."""
+        self._service.held -= self._held
+        self._held = 0
 
 
 async def _refuse(send: Send, error: DiscreetError, status: int) -> None:
