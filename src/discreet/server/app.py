@@ -47,6 +47,9 @@ BY_TOKEN = frozenset({"/v1/datasets", "/v1/jobs/{job}", "/v1/jobs/{job}/result"}
 _SMALL = 16_384
 """Bytes of a request that is read however much others send."""
 
+_DROPPED, _DROPPED_SECONDS = 200_000_000, 5.0
+"""Bytes of a body that is refused which are read all the same, and for how long."""
+
 _SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -173,6 +176,8 @@ class Passage:
         try:
             refusal = self._refusal(headers)
             if refusal is not None:
+                if refusal[1] == 413 and b"expect" not in headers:
+                    await _read_on(receive)
                 await _refuse(sending, *refusal)
             elif shared and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 await sending({"type": "http.response.start", "status": 204, "headers": list(_FOR_PAGES)})
@@ -243,6 +248,8 @@ class _Body:
             raise problems.TooLate(limits.body_seconds) from None
         self._size, self._more = self._size + len(message.get("body", b"")), bool(message.get("more_body"))
         if self._size > limits.body:
+            if self._more:
+                await _read_on(self._receive)
             raise problems.TooLarge(limits.body)
         if self._size > _SMALL:
             self._service.held += self._size - self._held
@@ -255,6 +262,15 @@ class _Body:
         """Make room for others."""
         self._service.held -= self._held
         self._held = 0
+
+
+async def _read_on(receive: Receive) -> None:
+    """Read a body that is refused, and drop it: who sends all of it first would not see why a connection is closed."""
+    with anyio.move_on_after(_DROPPED_SECONDS):
+        size, more = 0, True
+        while more and size < _DROPPED:
+            message = await receive()
+            size, more = size + len(message.get("body", b"")), bool(message.get("more_body"))
 
 
 async def _refuse(send: Send, error: DiscreetError, status: int) -> None:
