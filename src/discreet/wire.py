@@ -58,10 +58,13 @@ def question_document(question: Question) -> dict[str, Any]:
 
 
 def question_of(document: Mapping[str, Any]) -> Question:
-    """The question of a document; a name that is not known is refused.
+    """The question of a document; a name that is not known is refused, as is a value of another type.
 
     >>> question_of({"sql": "SELECT COUNT(*) FROM people", "epsilon": 0.1}).epsilon
     '0.1'
+    >>> question_of({"sql": "SELECT COUNT(*) FROM people", "groups": "2"})
+    Traceback (most recent call last):
+    discreet.errors.InvalidParameter: groups: got '2', expected a whole number
     """
     odd = [name for name in document if name not in ("sql", *_TERMS)]
     if odd:
@@ -71,8 +74,23 @@ def question_of(document: Mapping[str, Any]) -> Question:
     texts = tuple(text for text in (sql if isinstance(sql, list) else [sql]) if isinstance(text, str))
     if not texts or len(texts) < (len(sql) if isinstance(sql, list) else 1):
         raise InvalidParameter("sql", sql, "SQL as text, or a list of at least one statement")
-    terms = {name: decimal(document[name]) for name in _TERMS if document.get(name) is not None}
+    terms = {name: _term(name, document[name]) for name in _TERMS if document.get(name) is not None}
     return Question(texts if isinstance(sql, list) else texts[0], **terms)
+
+
+def _term(name: str, value: Any) -> Any:
+    """A term of a question, which is a value that can be compared and remembered; anything else is refused."""
+    kinds, words = _TERM_KINDS.get(name, ((str, int, float), "a number, or a number as text"))
+    if type(value) not in kinds:  # JSON has no other types, and True is no number
+        raise InvalidParameter(name, value, words)
+    return decimal(value)
+
+
+_TERM_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "groups": ((int,), "a whole number"),
+    "rows": ((int,), "a whole number"),
+    "measure_bounds": ((bool,), "true or false"),
+}
 
 
 def decimal(value: Any) -> Any:
@@ -104,7 +122,7 @@ def question_named(name: str) -> Question:
         if unpacked.unconsumed_tail:
             raise refusal
         document = json.loads(text)
-    except (ValueError, zlib.error):
+    except (ValueError, RecursionError, zlib.error):
         raise refusal from None
     if not isinstance(document, dict):
         raise refusal

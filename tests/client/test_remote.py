@@ -7,14 +7,17 @@ import pickle
 import socket
 import threading
 import traceback
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet
 from discreet import errors, wire
+from discreet.cli import cli
 from discreet.client import transport
 from discreet.client.remote import RemoteDataset, connect
 from discreet.requests import Commute, ContributionBounds, Question, Synthesis
@@ -523,6 +526,41 @@ def test_address_and_token_of_the_environment(server, monkeypatch):
     assert repr(data) == f"<RemoteDataset clinic at {server.url}, as ann (analyst)>"
     with pytest.raises(errors.InvalidParameter, match="that this token opens: clinic"):
         connect(dataset="other")
+
+
+def test_commands_have_a_server_train_and_synthesize(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("DISCREET_TOKEN", server.tokens["ann"])
+
+    def run(*words):
+        done = CliRunner().invoke(cli, [*words, "--json"])
+        return done.exit_code, done.stdout if done.exit_code == 0 else done.stderr + str(done.exception)
+
+    names = ("table.csv", "table.html", "model", "model.html")
+    table, page, model, curve = (str(tmp_path / name) for name in names)
+    terms = ["--epsilon", "3", "--columns", "age,region"]
+    code, text = run("synth", server.url, *terms, "-o", table, "--report", page)
+    assert code == 0, text
+    assert "charged as #" in json.loads(text)["cost"]
+    assert Path(table).read_text().splitlines()[0].endswith("age,region")
+    assert "<html" in Path(page).read_text()
+    terms = ["--epsilon", "3", "--delta", "1e-6", "--examples", "400", "--features", "age", "--model", "logistic"]
+    code, text = run("train", server.url, "visits", "region", *terms, "-o", model, "--report", curve)
+    assert code == 0, text
+    assert "charged as #" in json.loads(text)["cost"]
+    assert Path(model).stat().st_size > 100
+    assert "<html" in Path(curve).read_text()
+    assert [row.who for row in charges(server)] == ["ann", "ann"]
+    for words in (
+        ["train", server.url, "visits", "region", *terms, "--explain"],
+        ["synth", server.url, "--epsilon", "1", "--explain"],
+        ["synth", server.url, "--epsilon", "1", "-o", f"{table}2.csv", "--owner-report", f"{page}2"],
+    ):
+        code, text = run(*words)
+        assert (code, "goes with a policy file, not with a server" in text) == (2, True)
+    code, text = run("ledger", "verify", server.url)
+    assert code != 0
+    assert "a policy file, and not the address of a server" in text
+    assert len(charges(server)) == 2
 
 
 def test_a_pause_grows_and_is_bounded():

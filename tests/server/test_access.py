@@ -286,6 +286,28 @@ def test_an_origin_that_the_owner_names_may_call(fresh):
     assert house.call("GET", "/v1/datasets", Origin="https://lab.example.evil").status == 403
 
 
+def test_browsers_let_a_page_of_a_named_origin_call(fresh):
+    """Without these headers they send no token, and show the page no reply (Fetch Standard, "CORS protocol")."""
+    house = fresh(origins=["https://lab.example"])
+    asked = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization,content-type"}
+    path = "/v1/datasets/clinic/ask"
+    preflight = house.call("OPTIONS", path, None, Origin="https://lab.example", **asked)
+    assert preflight.status == 204
+    assert preflight.headers["access-control-allow-origin"] == "https://lab.example"
+    assert {"authorization", "content-type", "idempotency-key"} <= set(
+        preflight.headers["access-control-allow-headers"].split(", ")
+    )
+    assert {"GET", "POST", "DELETE"} <= set(preflight.headers["access-control-allow-methods"].split(", "))
+    assert house.call("OPTIONS", path, None, Origin="https://evil.example", **asked).status == 403
+    for who, status in (("ann", 200), (None, 401), ("carl", 403)):
+        reply = house.call("POST", path, who, {"sql": COUNT, "epsilon": "0.1"}, Origin="https://lab.example")
+        assert reply.status == status
+        assert reply.headers["access-control-allow-origin"] == "https://lab.example"
+        assert reply.headers["vary"] == "origin"
+        assert "access-control-allow-credentials" not in reply.headers  # no cookies: a page has a token, or nothing
+    assert "access-control-allow-origin" not in house.call("GET", "/v1/datasets", Origin=house.url).headers
+
+
 def test_every_reply_has_headers_that_are_safe(house):
     for path, who in (("/v1/datasets", "ann"), ("/v1/datasets", None), ("/nowhere", None), ("/healthz", None)):
         headers = house.call("GET", path, who).headers
@@ -305,6 +327,21 @@ def test_what_is_public_is_public_and_no_more(house):
         assert not any(word in text for word in ("patient_id", 'ann"', "SELECT COUNT", "0.017", str(house.folder)))
     document = json.loads(house.call("GET", "/openapi.json", None).content)
     assert set(document["paths"]) == {path for _, path in RULES}
+
+
+def test_the_document_says_where_a_token_goes_and_what_errors_look_like(house):
+    document = json.loads(house.call("GET", "/openapi.json", None).content)
+    assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    for (method, path), who in RULES.items():
+        operation = document["paths"][path][method.lower()]
+        assert operation.get("security") == (None if who == ANYBODY else [{"token": []}])
+        assert "application/problem+json" in operation["responses"]["default"]["content"]
+        assert "422" not in operation["responses"]
+    assert "ValidationError" not in json.dumps(document)
+    forms = document["paths"][f"{D}/ask"]["post"]["responses"]["200"]["content"]
+    assert {"application/json", "text/csv", "application/vnd.apache.parquet"} < set(forms)
+    problem = house.call("GET", "/v1/datasets", None).json
+    assert set(document["components"]["schemas"]["Problem"]["required"]) <= set(problem)
 
 
 def test_no_page_imports_attacks_before_somebody_looks_at_them():

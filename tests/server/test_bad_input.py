@@ -149,6 +149,22 @@ def test_a_large_body_is_refused_whether_its_size_is_told_or_not(house):
     assert house.call("GET", "/healthz", None).status == 200
 
 
+def test_who_sends_a_large_body_before_reading_is_told_why_it_is_refused(house):
+    """Where the connection is to be closed, the reply was lost: the system resets it while something is unread."""
+    for told in ("Content-Length: 40000000", "Transfer-Encoding: chunked"):
+        head = f"POST {ASK} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n{told}\r\n"
+        with socket.create_connection(("127.0.0.1", house.port), 60) as near:
+            near.sendall(f"{head}Authorization: Bearer {house.tokens['ann']}\r\n\r\n".encode())
+            for _ in range(40):
+                part = b"x" * 1_000_000
+                near.sendall(part if "Length" in told else b"%x\r\n%s\r\n" % (len(part), part))
+            if "chunked" in told:
+                near.sendall(b"0\r\n\r\n")
+            reply = b"".join(iter(lambda: near.recv(65536), b""))
+        assert reply.startswith(b"HTTP/1.1 413 ")
+        assert b"at most 10000000 bytes" in reply
+
+
 def test_a_result_that_is_too_large_is_kept_and_told(fresh):
     house = fresh(limits=Limits(result=50))
     reply = house.ask(BY_REGION, "0.5")

@@ -8,6 +8,7 @@ import pytest
 from tests.serving import COUNT
 
 from discreet.server import connections
+from discreet.server.console.sign_in import SIGN_IN
 from discreet.server.service import Limits
 
 resource = pytest.importorskip("resource")
@@ -70,6 +71,27 @@ def test_a_body_that_does_not_come_is_not_waited_for(fresh):
     assert json.loads(rest.partition(b"\r\n\r\n")[2])["code"] == "invalid-parameter"
     assert house.charges() == 0
     assert house.ask(COUNT, "0.1").status == 200
+
+
+def test_large_bodies_share_the_memory_that_they_may_take(fresh):
+    """Before callers are known, too: the page that one signs in with reads a body, as does that of a survey."""
+    house = fresh(limits=Limits(bodies=300_000))
+    head = "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: {}\r\nContent-Length: 400000\r\n{}\r\n"
+    token = f"Authorization: Bearer {house.tokens['ann']}\r\n"
+    path, form = "/v1/datasets/clinic/ask", "application/json"
+    with socket.create_connection(("127.0.0.1", house.port), 60) as first:
+        first.sendall(head.format(path, form, token).encode() + b" " * 200_000)
+        while house.service.held < 200_000:
+            assert house.call("GET", "/healthz", None).status == 200
+        reply = house.call("POST", path, "ann", b" " * 200_000)
+        assert (reply.status, reply.code) == (503, "server-unavailable")
+        assert int(reply.headers["retry-after"]) >= 1
+        sign_in = house.call("POST", SIGN_IN, None, b"x" * 200_000, Content_Type="text/plain", Origin=house.url)
+        assert sign_in.status == 503
+        assert house.ask(COUNT, "0.1").status == 200  # small ones are always read
+    while house.service.held:
+        assert house.call("GET", "/healthz", None).status == 200
+    assert house.call("POST", path, "ann", b" " * 200_000).status != 503
 
 
 def test_as_many_files_are_asked_for_as_connections_need():

@@ -2,7 +2,10 @@
 
 import csv
 import io
+import json
 import threading
+import zlib
+from base64 import urlsafe_b64encode
 
 import pytest
 from pyarrow import parquet
@@ -82,6 +85,23 @@ def test_json_csv_parquet_and_arrow_hold_the_same_answer(house):
     )
 
 
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("text/csv;q=0.1, application/json;q=0.9", "application/json"),
+        ("text/csv; q=0.9, application/json; q=0.1", "text/csv"),
+        ("*/*;q=0.1, text/csv", "text/csv"),
+        ("application/*, application/json;q=0", wire.ARROW),
+        ("text/html, */*;q=0.1", "application/json"),
+        ("text/*", "text/csv"),
+        ("", "application/json"),
+    ],
+)
+def test_the_form_is_the_one_that_is_liked_best(house, header, kind):
+    """Once, the first that was named was sent, however little it was liked."""
+    assert house.ask(BY_REGION, "0.26", Accept=header).headers["content-type"].partition(";")[0] == kind
+
+
 @pytest.mark.parametrize("kind", ["application/json", "text/csv", wire.ARROW])
 def test_the_same_bytes_again_say_the_same_and_open_nothing_else(house, kind):
     asked = {"sql": BY_REGION, "epsilon": "0.2801"}
@@ -104,6 +124,34 @@ def test_the_same_bytes_again_say_the_same_and_open_nothing_else(house, kind):
     assert house.call("POST", f"{ASK}?intervals=maybe", "ann", asked).status == 422
     assert house.charges() == before
     assert house.call("POST", ASK, "olga", asked).json["receipt"]["analyst"] == "olga"
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        {"epsilon": [1]}, {"epsilon": {}}, {"epsilon": True}, {"groups": {}}, {"groups": "x"}, {"rows": 1.5},
+        {"confidence": []}, {"measure_bounds": "yes"}, {"measure_bounds": {}}, {"sql": [[COUNT]]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_id_that_holds_no_question_is_refused(house, term):
+    """A list or a mapping in the place of a number was a failure of the server."""
+    reply = house.call("GET", f"/v1/datasets/clinic/answers/{packed(json.dumps({'sql': COUNT, 'epsilon': 1} | term))}")
+    assert (reply.status, reply.code) == (422, "invalid-parameter")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"sql":' * 100_000, "[]", "null", '{"sql": "\\ud800"}'], ids=range(5))
+def test_an_id_that_holds_another_document_is_refused(house, text):
+    assert house.call("GET", f"/v1/datasets/clinic/answers/{packed(text)}").status == 422
+
+
+def packed(text):
+    return urlsafe_b64encode(zlib.compress(text.encode())).decode().rstrip("=")
+
+
+def test_what_floats_cannot_hold_is_explained(house):
+    reply = house.call("POST", "/v1/datasets/clinic/explain", "ann", {"sql": COUNT, "epsilon": 10**400})
+    assert (reply.status, reply.json["epsilon"], reply.json["budget"]["affordable"]) == (200, None, False)
 
 
 def test_an_analyst_sees_no_other_analyst(house):

@@ -1,24 +1,33 @@
 """The boundary as it is meant: the server's user holds files, ledger and tokens; another user has a token and asks."""
 
+import contextlib
+import io
 import json
+import logging
 import os
 import shutil
 import socket
 import ssl
+import stat
 import subprocess
 import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from tests import serving
+from tests.docs.test_commands import BLOCK, PORT, ROOT, end_servers, steps, wait_for, with_free_ports
 from tests.server.test_faults import Process
 from tests.serving import COUNT
 
 import discreet
+from discreet.server import run
+from discreet.server.run import exposed
+from discreet.server.session import Place
 from discreet.server.tokens import TokenFile, new_token
 
 OWNER, ANALYST = 47_101, 47_102
@@ -124,6 +133,45 @@ def test_an_analyst_in_another_account_asks_and_can_touch_nothing(python, open_f
             assert server.wait(60) == 0
 
 
+def test_the_tutorial_with_an_owner_and_an_analyst_in_two_accounts(python, open_folder):
+    """Commands with a token are the analyst's, in another folder, where the owner's files are out of reach."""
+    program, env = python
+    folders = {OWNER: open_folder / "curator", ANALYST: open_folder / "analyst"}
+    for user, folder in folders.items():
+        folder.mkdir(mode=0o700)
+        os.chown(folder, user, user)
+    programs = open_folder / "bin"
+    programs.mkdir()
+    (programs / "discreet").write_text(f'#!/bin/sh\nexec {program} -m discreet "$@"\n')
+    for path in (programs, programs / "discreet"):
+        path.chmod(0o755)
+    page, checker, users = (ROOT / "docs" / "guide" / "server.md").read_text(), OutputChecker(), []
+    try:
+        for _, block in BLOCK.findall(with_free_ports(page)):
+            for command, expected in steps(block):
+                user = ANALYST if "ann.token)" in command else OWNER
+                home = folders[user]
+                if user == ANALYST and not users.count(ANALYST):  # the owner gives ann her token
+                    shutil.copy(folders[OWNER] / "ann.token", home)
+                    os.chown(home / "ann.token", user, user)
+                users.append(user)
+                mine = env | {"HOME": str(home), "PATH": f"{programs}:/usr/bin:/bin", "COLUMNS": "100"}
+                with tempfile.TemporaryFile("w+") as out:  # a server would keep a pipe open
+                    subprocess.run(
+                        ["/bin/bash", "-c", command], env=mine, cwd=home, stdin=subprocess.DEVNULL, stdout=out,
+                        stderr=subprocess.STDOUT, check=False, timeout=120, **as_user(user),
+                    )  # fmt: skip
+                    out.seek(0)
+                    printed = out.read()
+                if "& " in command and (port := PORT.search(command)):
+                    wait_for(int(port[1]))
+                assert not expected or checker.check_output(expected, printed, ELLIPSIS | NORMALIZE_WHITESPACE), printed
+        assert users.count(ANALYST) >= 4
+        assert users.count(OWNER) >= 8
+    finally:
+        end_servers(folders[OWNER])
+
+
 def test_tls_by_flags_and_a_client_that_checks_it(tmp_path, monkeypatch):
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -169,6 +217,8 @@ def test_tls_by_flags_and_a_client_that_checks_it(tmp_path, monkeypatch):
         (["--tls-cert", "missing.pem"], "both, or none"),
         (["--tls-cert", "missing.pem", "--tls-key", "missing.pem"], "a file in PEM form"),
         (["--owner-log", "/nowhere/log"], "a file to write"),
+        (["--allow-origin", "https://lab.example/"], "no / at its end"),
+        (["--allow-origin", "*"], "an origin such as"),
     ],
 )
 def test_a_server_that_would_be_unsafe_does_not_start(tmp_path, options, words):
@@ -180,6 +230,48 @@ def test_a_server_that_would_be_unsafe_does_not_start(tmp_path, options, words):
     result = CliRunner().invoke(serve, [str(tmp_path / "clinic.toml"), "--port", "0", *options])
     assert result.exit_code != 0
     assert words in str(result.exception)
+
+
+def test_what_other_users_can_read_or_replace_is_told(tmp_path):
+    home = tmp_path / "curator"
+    serving.write_house(home)
+    tokens = TokenFile(home / "clinic.tokens")
+    tokens.create("ann", "analyst")
+    with contextlib.closing(Place(home / "clinic.toml")) as place:
+        for path, mode in (("visits.csv", 0o600), ("clinic.toml", 0o644), (".", 0o755)):
+            (home / path).chmod(mode)
+        assert exposed([place]) == []
+        (home / "visits.csv").chmod(0o640)
+        (home / "clinic.tokens").chmod(0o606)
+        (home / "clinic.toml").chmod(0o666)  # whoever writes it sets the budget
+        home.chmod(0o777)
+        assert exposed([place]) == [
+            f"replace files in {home}: chmod go-w",
+            f"read or write {home / 'clinic.tokens'}: chmod 600",
+            f"read or write {home / 'visits.csv'}: chmod 600",
+            f"write {home / 'clinic.toml'}: chmod go-w",
+        ]
+        home.chmod(0o1777)
+        assert not [words for words in exposed([place]) if "replace" in words]
+        home.chmod(0o755)
+
+
+def test_the_log_of_the_owner_is_for_the_owner_alone(tmp_path, monkeypatch):
+    for logger in (run.LOG, run.OWNER, logging.getLogger("uvicorn.error"), logging.getLogger("asyncio")):
+        for name in ("handlers", "propagate", "level"):
+            value = getattr(logger, name)
+            monkeypatch.setattr(logger, name, list(value) if name == "handlers" else value)
+    path = tmp_path / "owner.log"
+    path.write_text("from before\n")
+    path.chmod(0o644)
+    stream = io.StringIO()
+    run.log_to(stream, path)
+    run.OWNER.error("charge #1 failed", exc_info=ValueError("patient 17"))
+    assert "patient 17" in path.read_text()
+    assert "patient 17" not in stream.getvalue()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for handler in run.OWNER.handlers:
+        handler.close()
 
 
 def test_the_address_that_a_named_proxy_states_is_the_one_that_is_throttled(tmp_path):

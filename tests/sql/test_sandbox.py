@@ -213,6 +213,13 @@ def test_a_statement_that_takes_too_much_memory_is_stopped(sql):
         run(sql, {}, seconds=20, memory="100MB")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says which process ends first where memory runs out")
+def test_where_the_machine_has_no_memory_left_it_goes_first():
+    run("SELECT 1 AS one", {})
+    process = sandbox._idle[-1]._process.pid
+    assert int(Path(f"/proc/{process}/oom_score_adj").read_text()) == 1000
+
+
 def test_threads_run_statements_at_once():
     wrong: list[object] = []
 

@@ -18,10 +18,11 @@ from discreet.exact import printed_up, text_up
 from discreet.requests import Question
 
 if TYPE_CHECKING:
-    from discreet.client.remote import RemoteDataset
+    from discreet.client.remote import RemoteDataset, RemoteJob
     from discreet.curator.answer import Answer
     from discreet.report import Chart, Page
     from discreet.report.picture import Picture
+    from discreet.requests import Request
 
 
 _BARS = "▏▎▍▌▋▊▉█"
@@ -232,3 +233,22 @@ def answers_from(data: "RemoteDataset", texts: Sequence[str], terms: dict[str, A
     except KeyboardInterrupt:
         click.echo("stopped: it may have been charged; if there is an answer, asking again is free", err=True)
         raise
+
+
+def job_done(url: str, request: "Request", files: Mapping[str, str], **local: Any) -> "RemoteJob":
+    """A job of a server, once it is done; what it released is written to files, each in the form that is stated.
+
+    Options that hold for files alone (`local`) are refused before anything is charged.
+    """
+    with connected(url, **local) as data:
+        job = data.submit(request)
+        try:
+            job.wait()
+        except KeyboardInterrupt:
+            click.echo(
+                "stopped waiting: the job goes on at the server; the same again is free once it is done", err=True
+            )
+            raise
+        for path, form in files.items():
+            job.save(path, accept=form)
+        return job

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import synth_linked
-from discreet.cli.show import explained, facts, json_option
+from discreet.cli.show import connected, dataset_argument, explained, facts, is_url, job_done, json_option
 from discreet.cli.synth_linked import RowsEach
 from discreet.requests import Synthesis
 
 if TYPE_CHECKING:
+    from discreet.client.remote import RemoteDataset
     from discreet.dataset import Dataset
     from discreet.synthetic.plan import SynthesisPlan
     from discreet.synthetic.result import SyntheticTable
@@ -64,7 +65,7 @@ def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict
 
 
 @click.command()
-@click.argument("policy", type=click.Path())
+@dataset_argument
 @click.option("--table", "tables", multiple=True, help="The private table, if there are several; may be repeated.")
 @click.option("--epsilon", required=True, metavar="ε", help="What the tables may cost in total.")
 @click.option("--delta", metavar="δ", help="By default the δ of the budget.")
@@ -145,6 +146,8 @@ def synth(
 ) -> None:
     """Make a synthetic table with the columns of a private table of POLICY.
 
+    With the URL of a server and a token in DISCREET_TOKEN, the server makes it and this command waits; for one table.
+
     It is made from noisy counts of all columns and pairs of columns. Only columns with declared values, bounds or bins
     can be used. What --output and --report write is differentially private and safe to publish.
 
@@ -165,6 +168,10 @@ def synth(
         _check_paths(out, form, report, owner_report)
     options = {name: value for name, value in options.items() if value is not None}
     options["rules"] = _rules(options.pop("sentences"), options.pop("rule_files"))
+    if is_url(policy):
+        local = {"analyst": analyst, "explain": explain, "owner_report": owner_report, "controls": controls}
+        _make_far(policy, tables, options, out=str(out), report=report, as_json=as_json, **local)
+        return
     with discreet.open(policy, analyst=analyst) as data:
         where: dict[str, Any] = {"out": out, "report": report, "owner_report": owner_report}
         printed: dict[str, Any] = {"explain": explain, "as_json": as_json}
@@ -215,6 +222,27 @@ def _make(
     facts(printed | {"lost": lost, "cost": str(made.receipt)}, as_json=as_json)
 
 
+def _make_far(
+    url: str,
+    tables: tuple[str, ...],
+    options: dict[str, Any],
+    *,
+    out: str,
+    report: str | None,
+    as_json: bool,
+    **local: Any,
+) -> None:
+    """One table, made by a server."""
+    if len(tables) > 1:
+        raise click.UsageError("several --table go with a policy file, not with a server")
+    with connected(url, **local) as data:
+        table = tables[0] if tables else _only(data)
+    request = Synthesis(table=table, **options | {"rows_per_person": _most(options["rows_per_person"], table)})
+    form = "text/csv" if Path(out).suffix.lower() == ".csv" else "application/vnd.apache.parquet"
+    job = job_done(url, request, {out: form} | ({} if report is None else {report: "text/html"}))
+    facts({"table": out, "cost": str(job.receipt)}, as_json=as_json)
+
+
 def _most(said: list[RowsEach], table: str) -> int:
     """The most rows of a person, where there is one table."""
     other = [name for name, _ in said if name is not None and name.casefold() != table.casefold()]
@@ -238,7 +266,7 @@ def _check_paths(out: str | None, form: str | None, *reports: str | None) -> Non
             raise click.ClickException(f"{path}: there is no such folder")
 
 
-def _only(data: "Dataset") -> str:
+def _only(data: "Dataset | RemoteDataset") -> str:
     """The name of the only private table."""
     private = [table.name for table in data.catalog.tables.values() if table.private]
     if len(private) != 1:

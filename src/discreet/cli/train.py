@@ -5,7 +5,17 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import analyst_option, delta_option, epsilon_option, explained, facts, json_option, output_option
+from discreet.cli.show import (
+    analyst_option,
+    delta_option,
+    epsilon_option,
+    explained,
+    facts,
+    is_url,
+    job_done,
+    json_option,
+    output_option,
+)
 
 _OUT = click.Path(dir_okay=False, writable=True)
 
@@ -24,7 +34,7 @@ def _widths(_: click.Context, __: click.Parameter, given: str | None) -> tuple[i
 
 
 @click.command()
-@click.argument("policy", type=click.Path())
+@click.argument("policy", metavar="POLICY|URL", type=click.Path())
 @click.argument("table")
 @click.argument("target")
 @epsilon_option("What the whole training may cost: 1")
@@ -71,6 +81,8 @@ def train(
 ) -> None:
     """Train a model that predicts column TARGET of TABLE, charged to the budget of POLICY.
 
+    With the URL of a server and a token in DISCREET_TOKEN, the server trains and this command waits.
+
     Only columns with declared bounds or values can be used. The model is differentially private and safe to publish.
     """
     import discreet
@@ -80,8 +92,14 @@ def train(
     for path in (output, report):
         if path is not None and Path(path).exists():
             raise click.ClickException(f"{path} exists already; choose another name")
+    training = discreet.Training(table=table, target=target, **request)
+    if is_url(policy):
+        files = {str(output): "application/octet-stream"} | ({} if report is None else {report: "text/html"})
+        job = job_done(policy, training, files, analyst=analyst, explain=explain)
+        facts({"model": output, "cost": str(job.receipt)}, as_json=as_json)
+        return
     with discreet.open(policy, analyst=analyst) as data:
-        plan = data.plan(discreet.Training(table=table, target=target, **request))
+        plan = data.plan(training)
         if explain:
             explained(plan.explain(), as_json=as_json)
             return

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from discreet import wire
 from discreet.client.transport import Server, Token, address_of, new_key
-from discreet.errors import InvalidParameter, ServerUnavailable
+from discreet.errors import DiscreetError, InvalidParameter, ServerUnavailable
 from discreet.exact import Number
 from discreet.requests import (
     Commute,
@@ -26,7 +26,7 @@ from discreet.requests import (
 )
 
 if TYPE_CHECKING:
-    from discreet.curator.answer import Answer
+    from discreet.curator.answer import Answer, Receipt
     from discreet.curator.catalog import Catalog
     from discreet.curator.reports.budget_report import BudgetReport
     from discreet.sql.plan.explain import Explanation
@@ -299,6 +299,15 @@ class RemoteJob:
                 return self._server.content("GET", path, accept="application/zip")
             case _:
                 return self._server.document("GET", path)
+
+    @property
+    def receipt(self) -> "Receipt":
+        """What a job that is done was charged, where its result is one thing with one receipt."""
+        document = self._server.document("GET", f"{self._path}/result")
+        try:
+            return wire.receipt_of(document["receipt"])
+        except (ArithmeticError, AttributeError, DiscreetError, LookupError, TypeError, ValueError) as error:
+            raise ServerUnavailable(f"what came has no receipt ({type(error).__name__})") from None
 
     def save(self, path: str | Path, *, accept: str = "*/*") -> Path:
         """Write the result to a file, as the server has it: Parquet, a model, a zip of tables, or what is accepted."""

@@ -26,7 +26,7 @@ from discreet.exact import float_up, printed_up, text_up
 from discreet.privacy import loss as losses
 from discreet.privacy.accounting.rounding import crossing, decimal_down, decimal_up
 from discreet.privacy.budget import Budget, Spent
-from discreet.privacy.loss import Loss, Pure
+from discreet.privacy.loss import Loss, Pure  # noqa: F401 (for the examples)
 
 NOTHING = Spent().to_json()
 """The total of an account that was just opened."""
@@ -369,7 +369,8 @@ def spent_epsilon(budget: Budget, spent: Spent) -> float:
 def _last_allowed(budget: Budget, spent: Spent, low: Fraction) -> Fraction:
     """The end of the interval of allowed ε's, to 10 digits and from below; 0 where even `low` is not in it.
 
-    A root of `epsilon_of` says where to look, and halving with `allows` decides: a bad guess costs time, nothing else.
+    A root of `rough_epsilon_after` says where to look, and halving with `allows` decides: a bad guess costs time, and
+    nothing else.
     """
     if not _allowed(budget, spent, low):
         return Fraction(0)
@@ -392,8 +393,6 @@ def _guesses(budget: Budget, spent: Spent, low: Fraction, high: Fraction) -> lis
     """A value close below the end of what is allowed, and one close above."""
     if high >= _FAR:
         return []
-    limit = float(budget.epsilon)
-    near, _ = crossing(
-        lambda x: budget.epsilon_of(spent.plus(Pure(Fraction(x)))) - limit, float(low), float(high), relative=1e-11
-    )
+    limit, reached = float(budget.epsilon), budget.rough_epsilon_after(spent)
+    near, _ = crossing(lambda x: reached(x) - limit, float(low), float(high), relative=1e-11)
     return [Fraction(near) * (1 + side / _BILLION / 20) for side in (-1, 1)]

@@ -161,13 +161,21 @@ def read_policy(path: str | Path) -> Policy:
     discreet.errors.InvalidParameter: policy: got 'missing.toml', expected a TOML file that can be read; No such file...
     """
     file = Path(path)
-    policy = parse_policy(policy_text(file))
+    policy = parse_policy(policy_text(path))
     ledger = policy.ledger or file.with_suffix(".ledger").name
     return replace(policy, base=file.parent, ledger=ledger, file=file)
 
 
 def policy_text(path: str | Path) -> str:
-    """The text of a policy file."""
+    """The text of a policy file.
+
+    >>> policy_text("https://discreet.example.org")
+    Traceback (most recent call last):
+    discreet.errors.InvalidParameter: policy: got 'https://discreet.example.org', expected a policy file, and not the...
+    """
+    if re.match(r"https?:/", str(path), re.IGNORECASE):
+        hint = "servers: discreet ask, explain, budget, statement, shell, synth, train; in Python, discreet.connect"
+        raise InvalidParameter("policy", str(path), "a policy file, and not the address of a server", hint)
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:

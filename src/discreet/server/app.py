@@ -30,9 +30,9 @@ from discreet.server.console import (
 from discreet.server.console.page_shell import PageRefused, on_no_page, on_page_refused
 from discreet.server.jobs import Jobs
 from discreet.server.routes import health, jobs, questions, record, reports, surveys
-from discreet.server.service import Limits, Service, log
+from discreet.server.service import Service, log
 from discreet.server.tokens import random_bytes
-from discreet.wire import problem_document
+from discreet.wire import PROBLEM, problem_document
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -44,12 +44,25 @@ OPEN = health.OPEN | surveys.OPEN | sign_in.OPEN | gallery_pages.OPEN
 BY_TOKEN = frozenset({"/v1/datasets", "/v1/jobs/{job}", "/v1/jobs/{job}/result"}) | sign_in.BY_TOKEN
 """Paths that tell a caller of what is the caller's own: they look at the token themselves."""
 
+_SMALL = 16_384
+"""Bytes of a request that is read however much others send."""
+
+_DROPPED, _DROPPED_SECONDS = 200_000_000, 5.0
+"""Bytes of a body that is refused which are read all the same, and for how long."""
+
 _SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 ]
+
+_FOR_PAGES = [
+    (b"access-control-allow-methods", b"GET, POST, DELETE"),
+    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key"),
+    (b"access-control-max-age", b"600"),
+]
+"""What a page of another origin may send, which its browser asks first (Fetch Standard, "CORS protocol")."""
 
 
 def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
@@ -64,7 +77,7 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
         service.closing = True
         await anyio.to_thread.run_sync(app.state.jobs.close)
 
-    app = FastAPI(
+    app = Application(
         title="discreet",
         version=__version__,
         description="Private tables behind a privacy budget: every answer is differentially private and charged.",
@@ -87,6 +100,39 @@ def create_app(service: Service, *, origins: Iterable[str] = ()) -> FastAPI:
         if getattr(route, "path", None) != app.openapi_url:
             right_of(route)
     return app
+
+
+class Application(FastAPI):
+    """The application, whose OpenAPI document says how callers show who they are, and what errors look like."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document of FastAPI, with the token, and with problems in the place of its own form of errors."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            parts = document["components"]
+            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": _CALLERS}}
+            parts["schemas"] = {name: form for name, form in parts["schemas"].items() if "ValidationError" not in name}
+            parts["schemas"]["Problem"] = _PROBLEM_FORM
+            problem = {"description": "An error", "content": {PROBLEM: {"schema": _PROBLEM_REFERENCE}}}
+            for path, operations in document["paths"].items():
+                for operation in operations.values():
+                    operation["responses"].pop("422", None)
+                    operation["responses"]["default"] = problem
+                    if path not in OPEN:
+                        operation["security"] = [{"token": []}]
+        return self.openapi_schema or {}
+
+
+_CALLERS = "A token that the owner of a dataset made (`discreet token create`)."
+_PROBLEM_REFERENCE = {"$ref": "#/components/schemas/Problem"}
+_PROBLEM_FORM = {
+    "title": "Problem",
+    "description": "An error (RFC 9457): a stable code, and the words of the command line.",
+    "type": "object",
+    "required": ["type", "code", "status", "title", "detail"],
+    "properties": {name: {"type": "string"} for name in ("type", "code", "title", "detail")}
+    | {"status": {"type": "integer"}, "facts": {"type": "object"}},
+}
 
 
 def right_of(route: BaseRoute) -> Right | None:
@@ -116,24 +162,32 @@ class Passage:
         name, start, status = random_bytes(16).hex(), time.monotonic(), 500
         scope.setdefault("state", {})
         headers = dict(scope["headers"])
+        shared = self._shared(headers)
+        body = _Body(receive, self._service)
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 kept = [header for header in message.get("headers", []) if header[0] != b"cache-control"]
-                message["headers"] = [*kept, *_SAFE_HEADERS, (b"x-request-id", name.encode())]
+                message["headers"] = [*kept, *_SAFE_HEADERS, *shared, (b"x-request-id", name.encode())]
             await send(message)
 
         try:
             refusal = self._refusal(headers)
             if refusal is not None:
+                if refusal[1] == 413 and b"expect" not in headers:
+                    await _read_on(receive)
                 await _refuse(sending, *refusal)
+            elif shared and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                await sending({"type": "http.response.start", "status": 204, "headers": list(_FOR_PAGES)})
+                await sending({"type": "http.response.body", "body": b""})
             else:
-                await self._app(scope, _limited(receive, self._service.limits), sending)
-        except (problems.TooLarge, problems.TooLate) as refused:
+                await self._app(scope, body.receive, sending)
+        except (problems.TooLarge, problems.TooLate, problems.Crowded) as refused:
             await _refuse(sending, refused.refusal, refused.status_code)
         finally:
+            body.forget()
             path = getattr(scope.get("route"), "path", "unknown")
             self._service.count("requests", scope["method"], path, str(status))
             milliseconds = round(1000 * (time.monotonic() - start), 1)
@@ -150,6 +204,21 @@ class Passage:
             return InvalidParameter("Origin", origin, "a page of this server", "start it with --allow-origin"), 403
         return None
 
+    def _shared(self, headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """What tells a browser that a page of an origin that the owner named may read the reply.
+
+        Cookies are not mentioned, so browsers keep them: such a page has a token, or nothing.
+        """
+        origin = headers.get(b"origin", b"")
+        if origin.decode("latin-1") not in self._origins:
+            return []
+        exposed = b"x-discreet-receipt, x-request-id, retry-after"
+        return [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-expose-headers", exposed),
+            (b"vary", b"origin"),
+        ]
+
 
 def _host_of(origin: str) -> bytes | None:
     """The host and port that an origin names; None where it is no address."""
@@ -159,25 +228,49 @@ def _host_of(origin: str) -> bytes | None:
         return None
 
 
-def _limited(receive: Receive, limits: Limits) -> Receive:
-    """Receiving a body, up to so many bytes and for so long."""
-    size, more, end = 0, True, anyio.current_time() + limits.body_seconds
+class _Body:
+    """A body as it comes: up to so many bytes, for so long, and while there is room for it beside those of others."""
 
-    async def receiving() -> MutableMapping[str, Any]:
-        nonlocal size, more
-        if not more:
-            return await receive()  # whether the caller is still there
+    def __init__(self, receive: Receive, service: Service) -> None:
+        self._receive, self._service = receive, service
+        self._size, self._held, self._more = 0, 0, True
+        self._end = anyio.current_time() + service.limits.body_seconds
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """The next part of it."""
+        if not self._more:
+            return await self._receive()  # whether the caller is still there
+        limits = self._service.limits
         try:
-            with anyio.fail_after(max(0, end - anyio.current_time())):
-                message = await receive()
+            with anyio.fail_after(max(0, self._end - anyio.current_time())):
+                message = await self._receive()
         except TimeoutError:
             raise problems.TooLate(limits.body_seconds) from None
-        size, more = size + len(message.get("body", b"")), bool(message.get("more_body"))
-        if size > limits.body:
+        self._size, self._more = self._size + len(message.get("body", b"")), bool(message.get("more_body"))
+        if self._size > limits.body:
+            if self._more:
+                await _read_on(self._receive)
             raise problems.TooLarge(limits.body)
+        if self._size > _SMALL:
+            self._service.held += self._size - self._held
+            self._held = self._size
+            if self._service.held > limits.bodies:
+                raise problems.Crowded
         return message
 
-    return receiving
+    def forget(self) -> None:
+        """Make room for others."""
+        self._service.held -= self._held
+        self._held = 0
+
+
+async def _read_on(receive: Receive) -> None:
+    """Read a body that is refused, and drop it: who sends all of it first would not see why a connection is closed."""
+    with anyio.move_on_after(_DROPPED_SECONDS):
+        size, more = 0, True
+        while more and size < _DROPPED:
+            message = await receive()
+            size, more = size + len(message.get("body", b"")), bool(message.get("more_body"))
 
 
 async def _refuse(send: Send, error: DiscreetError, status: int) -> None:

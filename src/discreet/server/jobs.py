@@ -52,7 +52,7 @@ class Job:
         document = {"id": self.id, "kind": self.kind, "dataset": self.dataset, "state": self.state}
         words = {
             "waiting": "it waits for its turn; nothing is charged yet",
-            "running": "charged and running; it can no longer be stopped, and its result is kept",
+            "running": "it runs and can no longer be canceled; once it is charged, what it releases is kept",
             "done": "it is done",
             "failed": str(self.error or ""),
             "canceled": "it was canceled before it began; nothing was charged",
@@ -135,6 +135,7 @@ class Jobs:
     def start(self, session: Session, kind: str, request: Any) -> Job:
         """Put a job in the queue. It is planned first, so that what cannot be done is refused at once, for free."""
         if kind == "question":
+            session.check(request)
             work: Callable[[], Any] = lambda: session.answers(request)  # noqa: E731
         else:
             planned(session, request)

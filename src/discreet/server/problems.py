@@ -56,6 +56,14 @@ class TooLate(HTTPException):
         self.refusal = errors.InvalidParameter("body", "a part of it", f"all of it within {seconds:g} s")
 
 
+class Crowded(HTTPException):
+    """A body for which there is no room now, beside those of others."""
+
+    def __init__(self) -> None:
+        super().__init__(503, headers={"retry-after": "2"})
+        self.refusal = errors.ServerUnavailable("many large requests are under way; nothing was charged; try again")
+
+
 def status_of(error: DiscreetError) -> int:
     """The status of an error: that of the nearest kind in the table.
 
@@ -143,7 +151,7 @@ async def on_http(_: Request, error: Exception) -> Response:
     if error.status_code == 400:  # bytes that are no text, or texts that are nested too deep
         refusal = errors.InvalidParameter("body", "something else", "a document of JSON", "see /openapi.json")
         return problem(refusal, 400)
-    if isinstance(error, TooLarge | TooLate):
+    if isinstance(error, TooLarge | TooLate | Crowded):
         return problem(error.refusal, error.status_code)
     code = {404: "no-such-path", 405: "no-such-method", 413: "too-large"}.get(error.status_code, "refused")
     words = {404: "there is no such path; see /openapi.json", 405: "this path has no such method; see /openapi.json"}

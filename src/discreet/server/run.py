@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import signal
 import stat
 import sys
@@ -38,6 +39,10 @@ class Address:
         """Refuse to send tokens and answers in the clear, but on this machine."""
         if (self.certificate is None) != (self.key is None):
             raise InvalidParameter("--tls-cert, --tls-key", "one of them", "both, or none")
+        for origin in self.origins:
+            if not re.fullmatch(r"https?://[^/\s?#@]+", origin):
+                hint = "as browsers send it: scheme, host and port, and no / at its end"
+                raise InvalidParameter("--allow-origin", origin, "an origin such as https://lab.example", hint)
         for name, path in (("--tls-cert", self.certificate), ("--tls-key", self.key)):
             if path is not None and not path.is_file():
                 raise InvalidParameter(name, str(path), "a file in PEM form")
@@ -86,7 +91,12 @@ def log_to(stream: Any, owner_log: Path | None = None) -> None:
     private = []
     if owner_log is not None:
         try:
-            os.close(os.open(owner_log, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            descriptor = os.open(owner_log, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    os.fchmod(descriptor, 0o600)  # it may have been there before, for everybody to read
+            finally:
+                os.close(descriptor)
             private = [logging.FileHandler(owner_log, encoding="utf-8")]
         except OSError as error:
             raise InvalidParameter("--owner-log", str(owner_log), f"a file to write: {error.strerror}") from None
@@ -99,18 +109,30 @@ def log_to(stream: Any, owner_log: Path | None = None) -> None:
 
 
 def exposed(places: Iterable[Place]) -> list[str]:
-    """Files that other users of the machine can read, though they should not."""
-    found = []
+    """What other users of the machine can read or change, though they should not, and what to do about it.
+
+    Whoever may write into a folder can put other files in the place of those that are in it: tokens of their own, say.
+    """
+    read = stat.S_IRGRP | stat.S_IROTH
+    write = stat.S_IWGRP | stat.S_IWOTH
+    found = dict[str, None]()
     for place in places:
         policy = place.policy
-        files = [policy.base / (policy.ledger or ""), place.tokens.path]
+        secret = [policy.base / (policy.ledger or ""), place.tokens.path]
         private = [name for name, table in policy.catalog.tables.items() if table.private]
-        files += [policy.base / source for name, source in policy.sources.items() if name.casefold() in private]
-        for path in files:
+        secret += [policy.base / source for name, source in policy.sources.items() if name.casefold() in private]
+        public = [] if policy.file is None else [policy.file]
+        for path in (*secret, *public):
             with contextlib.suppress(OSError):
-                if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH):
-                    found.append(str(path))
-    return found
+                if path.is_file() and path.stat().st_mode & (read | write if path in secret else write):
+                    words = "read or write" if path in secret else "write"
+                    how = "chmod 600" if path in secret else "chmod go-w"
+                    found[f"{words} {path}: {how}"] = None
+                folder = path.resolve().parent
+                mode = folder.stat().st_mode
+                if mode & write and not mode & stat.S_ISVTX:  # a sticky folder keeps the files of one from others
+                    found[f"replace files in {folder}: chmod go-w"] = None
+    return list(found)
 
 
 def serve(
@@ -130,8 +152,8 @@ def serve(
     service = Service(open_places(list(policies)), limits or Limits())
     try:
         door = _postgres(service, address)
-        for path in exposed(service.places.values()):
-            LOG.warning("other users of this machine can read or write %s: chmod 600", path)
+        for advice in exposed(service.places.values()):
+            LOG.warning("other users of this machine can %s", advice)
         config = uvicorn.Config(
             create_app(service, origins=address.origins),
             host=address.host,

@@ -24,10 +24,12 @@ LOG = logging.getLogger("discreet.server")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a server takes on; each has a flag of `discreet serve`."""
+    """What a server takes on. `discreet serve` has flags for the size of a request and for threads."""
 
     body: int = 10_000_000
     """Bytes of a request."""
+    bodies: int = 200_000_000
+    """Bytes of all requests together that are under way; small ones are always read."""
     body_seconds: float = 60.0
     """How long a caller may take to send them."""
     result: int = 200_000_000
@@ -54,6 +56,8 @@ class Service:
     started: float = field(default_factory=time.monotonic)
     counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     closing: bool = False
+    held: int = 0
+    """Bytes of requests that are under way, as the event loop counts them."""
     _busy: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

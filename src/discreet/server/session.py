@@ -225,6 +225,15 @@ class Session:
             self.place.plans.put(key, plan)
         return plan
 
+    def check(self, question: Question) -> None:
+        """Refuse a question that cannot be planned. Free; of one with two releases, the first is planned."""
+        from discreet.sql.plan.planner import spelled_out
+
+        data, question = self.data, spelled_out(question)
+        if data.first_step(question) is None:
+            both = question.epsilon is not None and question.error is not None
+            self.plan(replace(question, epsilon=None) if both else question, data)
+
     def explain(self, question: "Question | QueryPlan") -> "Explanation":
         """What asking would cost and do, and what is left. Free."""
         plan = self.plan(question) if isinstance(question, Question) else question

@@ -245,6 +245,10 @@ class Recipe:
             "memory": integer(memory, "memory", at_least=1 << 20),
             "seed": integer(seed, "seed"),
         }
+        if not all(callable(getattr(optimizer, verb, None)) for verb in ("memory", "step")):
+            raise InvalidParameter("optimizer", optimizer, "an optimizer, such as Adam or Sgd of learning.sgd.recipe")
+        if not isinstance(adaptive, Adaptive | None):
+            raise InvalidParameter("adaptive", adaptive, "learning.sgd.recipe.Adaptive, or None")
         if adaptive is not None and per_layer:
             raise InvalidParameter("adaptive", adaptive, "one of adaptive and per_layer, not both")
         for name, value in values.items():
@@ -286,6 +290,7 @@ class Recipe:
             noise = rational(multiplier, "multiplier", above=0)  # type: ignore[arg-type]
             count = steps_for(*budget, share, noise, beside)
         else:
+            count = integer(count, "steps", at_least=1, at_most=_MOST_STEPS)  # before it takes long to account for them
             noise = multiplier_for(*budget, share, count, beside)
         return cls(rate=share, lot=lot, steps=count, multiplier=noise, **settings)
 

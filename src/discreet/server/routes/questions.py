@@ -9,14 +9,17 @@ from starlette.requests import ClientDisconnect
 from discreet.requests import Question
 from discreet.server.access import Right
 from discreet.server.routes.callers import Guarded, allowed, in_thread, require_still_valid, service_of, tokens_of
-from discreet.server.routes.results import answers_kind, answers_response, document_response
+from discreet.server.routes.results import CSV, PARQUET, answers_kind, answers_response, document_response
 from discreet.server.session import Session
-from discreet.wire import catalog_document, question_named, question_of
+from discreet.wire import ARROW, catalog_document, question_named, question_of
 
 router = APIRouter(prefix="/v1", tags=["questions"], route_class=Guarded)
 
 Number = StrictStr | StrictInt | StrictFloat
 """ε, δ and their like: a JSON number, or text where it must be exact."""
+
+FORMS: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {} for kind in (CSV, PARQUET, ARROW)}}}
+"""What answers are beside JSON."""
 
 _LONGEST, _SHORT = 200_000, 10_000
 
@@ -75,7 +78,7 @@ async def explain(request: Request, session: Asking, body: QuestionBody) -> Resp
     return document_response(explanation.to_json() | {"words": str(explanation)})
 
 
-@router.post("/datasets/{dataset}/ask")
+@router.post("/datasets/{dataset}/ask", responses=FORMS)
 async def ask(
     request: Request, session: Asking, body: QuestionBody, idempotency_key: Key = None, intervals: Intervals = False
 ) -> Response:
@@ -125,7 +128,7 @@ async def _asked_again(request: Request, session: Session) -> Response | None:
 ask.repeated = _asked_again  # type: ignore[attr-defined]
 
 
-@router.get("/datasets/{dataset}/answers/{answer}")
+@router.get("/datasets/{dataset}/answers/{answer}", responses=FORMS)
 async def answer(request: Request, session: Asking, answer: str, intervals: Intervals = False) -> Response:
     """An answer that was given before, by its id. Never charged."""
     question = question_named(answer)

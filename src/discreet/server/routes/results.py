@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,24 +19,60 @@ from discreet.wire import ARROW, answer_document, answers_to_arrow
 JSON, CSV, PARQUET, HTML = "application/json", "text/csv", "application/vnd.apache.parquet", "text/html"
 
 
-_NEVER = re.compile(r"q\s*=\s*0(\.0*)?\s*(;|$)")
+_QUALITY = re.compile(r"q\s*=\s*(0(?:\.\d*)?|1(?:\.0*)?)\s*")
 
 
 def accepted(request: Request, *offered: str) -> str:
-    """The first media type that a request accepts of those offered; the first where it accepts anything."""
-    header = request.headers.get("accept", "*/*")
-    parts = [part.strip().lower().partition(";") for part in header.split(",")]
-    wanted = [kind.strip() for kind, _, terms in parts if not _NEVER.search(terms)]
-    for kind in wanted:
-        for offer in offered:
-            if kind in (offer, "*/*") or (kind.endswith("/*") and offer.startswith(kind[:-1])):
-                return offer
-    raise Refused(InvalidParameter("Accept", header, f"one of {', '.join(offered)}"), 406)
+    """The media type, of those offered, that a request likes best (RFC 9110, section 12.5.1).
+
+    Of several that it likes as much, the one that it names first; of those that it names none of, the first offered.
+    """
+    header = request.headers.get("accept", "").strip() or "*/*"
+    ranges = [_range(part) for part in header.lower().split(",")]
+    best: tuple[float, int] | None = None
+    chosen = ""
+    for offer in offered:
+        known = [(ranges.index(each), each[1]) for kind in _ranges_of(offer) for each in ranges if each[0] == kind]
+        if not known or known[0][1] <= 0:
+            continue
+        rank = (known[0][1], -known[0][0])
+        if best is None or rank > best:
+            best, chosen = rank, offer
+    if best is None:
+        raise Refused(InvalidParameter("Accept", header, f"one of {', '.join(offered)}"), 406)
+    return chosen
+
+
+def _range(part: str) -> tuple[str, float]:
+    """A media type or a range of them, and how well it is liked."""
+    kind, *terms = part.split(";")
+    liked = [float(found[1]) for term in terms if (found := _QUALITY.fullmatch(term.strip()))]
+    return kind.strip(), liked[0] if liked else 1.0
+
+
+def _ranges_of(offer: str) -> tuple[str, str, str]:
+    """What may be written for a media type, the most specific first."""
+    return offer, f"{offer.partition('/')[0]}/*", "*/*"
 
 
 def document_response(document: Any, status: int = 200) -> Response:
-    """A JSON document."""
-    return Response(json.dumps(document, ensure_ascii=False, allow_nan=False), status, media_type=JSON)
+    """A JSON document; a number that is not finite, which JSON has none of, is null."""
+    try:
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(document), ensure_ascii=False, allow_nan=False)
+    return Response(text, status, media_type=JSON)
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {name: _finite(part) for name, part in value.items()}
+        case list() | tuple():
+            return [_finite(part) for part in value]
+    return value
 
 
 def answers_kind(request: Request, question: Question) -> str:

@@ -6,6 +6,7 @@ names of tables) and one Arrow stream a table; a reply is a line of JSON (what w
 did, one Arrow stream. It ends with its input, and when a statement has not ended long after its time.
 """
 
+import contextlib
 import json
 import signal
 import sys
@@ -132,7 +133,12 @@ def _alarm(seconds: float) -> None:
 
 
 def _confine(memory: int) -> None:
-    """Limits of the operating system, where there are any: memory, no file that grows, no core dump."""
+    """Limits of the operating system, where there are any: memory, no file that grows, no core dump.
+
+    Where memory runs out all the same, Linux ends this process before the server (proc(5), `oom_score_adj`).
+    """
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as ours:
+        ours.write("1000")
     try:
         import resource
     except ImportError:  # not on Windows
