@@ -112,6 +112,7 @@ def post_query_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -
             raise InvalidQuery(unknown, hint, text=parts.text, start=start_of(node))
         node.replace(exp.Paren(this=end))
     intervals: list[tuple[str, str, str]] = []
+    _require_visible(tree, parts.text)
     if isinstance(tree, exp.Select) and sources:
         lineage = Lineage(tree, {source.name for source in sources}, catalog, bounds_of)
         lineage.add(sources[0].name)
@@ -120,6 +121,19 @@ def post_query_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -
     chosen = tree.find(exp.Where, exp.Limit, exp.Qualify, exp.Having) is not None
     plain = _plain(tree, sources)
     return PostQuery(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(columns), plain, chosen)
+
+
+def _require_visible(tree: Any, text: str) -> None:
+    """Refuse ORDER BY a number beyond what is selected: the hidden columns of intervals come after it."""
+    clause = tree.args.get("order")
+    if clause is None or not isinstance(tree, exp.Select) or any(part.is_star for part in tree.expressions):
+        return
+    for part in clause.expressions:
+        place = part.this if isinstance(part, exp.Ordered) else part
+        numbered = isinstance(place, exp.Literal) and not place.is_string and place.name.isdecimal()
+        if numbered and not 1 <= int(place.name) <= len(tree.expressions):
+            hint = f"a number from 1 to {len(tree.expressions)}"
+            raise InvalidQuery(f"ORDER BY {place.name}", hint, text=text, start=start_of(place))
 
 
 def _written(tree: exp.Expr, text: str) -> str:
@@ -431,7 +445,8 @@ def derived_interval(
 
         share = failure_probability / len(derived.indices)
         low, high = spread_interval(derived, measures, lambda index: release.noises[index].interval(1 - share))
-        return _below(low), _above(high)
+        least, most = _REACH.get(derived.statistic, (-np.inf, np.inf))
+        return np.clip(_below(low), least, most), np.clip(_above(high), least, most)
     if isinstance(derived, Direct):
         width = release.noises[derived.measure].interval(1 - failure_probability)
         bounds = [add(measures[derived.measure], np.int64(sign * width)) for sign in (-1, 1)]  # type: ignore[arg-type]
@@ -452,6 +467,15 @@ def derived_interval(
     low = (derived.offset + np.where(lows >= 0, lows / many, lows / few)) * step
     high = (derived.offset + np.where(highs >= 0, highs / few, highs / many)) * step
     return _held(_below(low), derived), _held(_above(high), derived)
+
+
+_REACH = {
+    "variance": (0.0, np.inf),
+    "deviation": (0.0, np.inf),
+    "correlation": (-1.0, 1.0),
+    "determination": (0.0, 1.0),
+}
+"""Between which ends a statistic lies by its nature: bounds that were rounded outwards are held there."""
 
 
 def _sum(total: Steps, count: Steps, derived: Total) -> NDArray[np.float64] | Steps:

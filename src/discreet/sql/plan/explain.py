@@ -18,7 +18,15 @@ from discreet.sql.algebra import relations
 from discreet.sql.algebra.expression import Call, Expression, Field, calls_of, clamped_slots, fields_of
 from discreet.sql.algebra.kinds import Fixed, Kind
 from discreet.sql.algebra.relations import Count, Distinct, Distribution, Frequencies, Key, Measure, Sum
-from discreet.sql.algebra.rows import Scan, at_most_one_row, conditions_of, private_tables, scans_of, unit_of
+from discreet.sql.algebra.rows import (
+    Scan,
+    at_most_one_row,
+    conditions_of,
+    expressions_of,
+    private_tables,
+    scans_of,
+    unit_of,
+)
 from discreet.sql.algebra.rules import Bin, Derived, Direct, Mean, Named, Rank, Spread
 from discreet.sql.release import private_sql
 from discreet.sql.release.release import Choice, Noise, Release, Tally, Top
@@ -175,7 +183,7 @@ def is_bounded(release: Release, measures: Sequence[Read]) -> bool:
     drops = bool(group.keys) and (group.size is None or bound.groups < group.size)
     weighs = any(isinstance(measure, Count | Sum | Distinct) or _is_even(measure) for measure in measures)
     several = unit_of(group.source).key is not None and not at_most_one_row(group.source)
-    return bool(_clamped(measures) or _clamped_counts(measures)) or (several and (drops or weighs))
+    return bool(_clamped(measures) or _clamped_counts(release, measures)) or (several and (drops or weighs))
 
 
 def _is_even(measure: Read) -> bool:
@@ -212,7 +220,8 @@ def notes(release: Release, measures: Sequence[Read]) -> list[str]:
     if person is not None:
         remarks.append(f"rows without {person} are left out")
     remarks += [f"{field.column.name} is clamped to {field.kind}" for field in dict.fromkeys(_clamped(measures))]
-    remarks += [f"{value} of a person is clamped to {kind}" for value, kind in dict.fromkeys(_clamped_counts(measures))]
+    held = dict.fromkeys(_clamped_counts(release, measures))
+    remarks += [f"{value} of a person is clamped to {kind}" for value, kind in held]
     remarks += [f"only declared values of {key.name} are answered" for key in group.keys if _listed(key)]
     listed = [m.value for m in measures if isinstance(m, Frequencies) and not isinstance(m.value.kind, Fixed)]
     remarks += [f"only declared values of {value} are counted" for value in listed]
@@ -234,9 +243,10 @@ def _clamped(measures: Sequence[Read]) -> list[Field]:
     return [field for value in values for field in fields_of(value) if field.column.bounded or field.column.earliest]
 
 
-def _clamped_counts(measures: Sequence[Read]) -> list[tuple[Expression, Kind]]:
+def _clamped_counts(release: Release, measures: Sequence[Read]) -> list[tuple[Expression, Kind]]:
     """Counts and sums of one person's rows that have no bounds of their own, and what they are clamped to."""
     values = [measure.value for measure in measures if isinstance(measure, Sum | Distribution | Frequencies)]
+    values += [*(key.value for key in release.group.keys), *expressions_of(release.group.source)]
     return [(slot, kind) for value in values for slot, kind in clamped_slots(value)]
 
 
