@@ -205,8 +205,8 @@ def _named_value(value: Expression, name: str) -> Expression:
 
 def _number(block: Rewriting, node: Any, call: AggregateCall) -> exp.Column:
     """The column of the released table that an aggregate is."""
-    if block.sets and call.function in _NOT_ADDED:
-        what = f"totals are sums of released groups, and so there is none of {_NOT_ADDED[call.function]}"
+    if block.sets and call.function in NOT_ADDED:
+        what = f"totals are sums of released groups, and so there is none of {NOT_ADDED[call.function]}"
         block.statement.refuse(node, what, "ask for each set of keys in a question of its own: batch them")
     index = block.found.setdefault(call, len(block.found))
     if len(block.found) > MOST_AGGREGATES:
@@ -228,7 +228,7 @@ def _grouping(block: Rewriting, node: Any) -> exp.Expr:
     return bits[0] if len(bits) == 1 else exp.paren(value)
 
 
-_NOT_ADDED = {
+NOT_ADDED = {
     "people": "COUNT(DISTINCT unit): a person may be in several groups",
     "distinct": "COUNT(DISTINCT x): a value may be in several groups",
     "quantile": "a quantile",
@@ -237,6 +237,7 @@ _NOT_ADDED = {
     "bin": "HISTOGRAM",
     "mode": "MODE",
 }
+"""The functions whose totals are not sums of those of groups, in words."""
 
 
 def _quantiles(node: Any) -> list[Any]:
