@@ -168,7 +168,7 @@ def test_a_warning_comes_before_the_charge_where_noise_hides_a_thousand_people(s
     ("sql", "words"),
     [
         ("SELECT SUM(x) AS s, AVG(x) AS m FROM t", "sum of x of fewer than"),
-        ("SELECT MEDIAN(x) AS m FROM t", "a quantile of x over fewer than"),
+        ("SELECT MEDIAN(x) AS m FROM t", "quantile 0.5 of x over fewer than"),
         ("SELECT VAR_POP(x) AS v FROM t", "a variance of x over fewer than"),
         ("SELECT STDDEV(x) AS v FROM t", "a deviation of x over fewer than"),
         ("SELECT COVAR_POP(x, y) AS c FROM t", "a covariance of"),

@@ -128,7 +128,7 @@ def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> li
                 "person count in fewer groups and rows"
             )
         if isinstance(number, Rank) and (few := ceil(_ranks(release, number, sure))) >= _MANY_ROWS:
-            remarks.append(f"a quantile of {measure.value} over fewer than {few:,} values may be anywhere")
+            remarks.append(f"{_ranked(release, number)} over fewer than {few:,} values may be anywhere")
         if isinstance(number, Spread) and (few := _rows_of_spread(release, number, sure)) >= _MANY_ROWS:
             values = " and ".join(str(value) for value in _values_of(release, number))
             remarks.append(
@@ -158,6 +158,14 @@ def _units_needed(release: Release, number: Direct | Total, sure: Fraction) -> i
     width = release.noises[number.measure].interval(sure)
     low, high = relations.contribution_range(measure, release.aggregate.source)
     return ceil(Fraction(width) / max(1, -low, high))
+
+
+def _ranked(release: Release, number: Rank) -> str:
+    """What a quantile is called."""
+    words = {0: "minimum", 1: "maximum"} if None in (number.low, number.high) else {}
+    probability = release.choices[number.target].mechanism.probability
+    name = words.get(int(probability), f"quantile {plain(probability)}")
+    return f"{name} of {release.aggregate.distributions[number.distribution].value}"
 
 
 def _ranks(release: Release, number: Rank, sure: Fraction) -> float:
@@ -433,11 +441,7 @@ def _number(release: Release, index: int, sure: Fraction) -> dict[str, Any]:  # 
         below = release.tops[derived.top].mechanism.interval(sure)
         return {"number": f"most frequent value {derived.place + 1} of {value}", "error": below, "place": derived.place}
     if isinstance(derived, Rank):
-        words = {0: "minimum", 1: "maximum"} if None in (derived.low, derived.high) else {}
-        mechanism = release.choices[derived.target].mechanism
-        name = words.get(int(mechanism.probability), f"quantile {plain(mechanism.probability)}")
-        value = release.aggregate.distributions[derived.distribution].value
-        return {"number": f"{name} of {value}", "ranks": _ranks(release, derived, sure)}
+        return {"number": _ranked(release, derived), "ranks": _ranks(release, derived, sure)}
     if isinstance(derived, Spread):
         return _spread(release, derived, sure)
     summed = release.aggregate.measures[derived.total].value
