@@ -161,3 +161,21 @@ def test_a_warning_comes_before_the_charge_where_noise_hides_a_thousand_people(s
     ]
     assert len(found) == warned
     assert all("of fewer than 2,99" in words for words in found)
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [(1, False), ("0.001", True)])
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT SUM(x) AS s, AVG(x) AS m FROM t", "sum of x of fewer than"),
+        ("SELECT MEDIAN(x) AS m FROM t", "quantile 0.5 of x over fewer than"),
+        ("SELECT VAR_POP(x) AS v FROM t", "a variance of x over fewer than"),
+        ("SELECT STDDEV(x) AS v FROM t", "a deviation of x over fewer than"),
+        ("SELECT COVAR_POP(x, y) AS c FROM t", "a covariance of"),
+    ],
+)
+def test_sums_beside_means_quantiles_and_variances_are_warned_of_too(sql: str, words: str, epsilon, warned) -> None:
+    columns = [Column("x", "integer", lower=-3, upper=9, nullable=False), Column("y", "integer", lower=0, upper=9)]
+    known = Catalog("d", [Table("t", columns, unit=Unit())], neighbors="add or remove one")
+    found = plan([sql], known, Terms(epsilon=epsilon)).explain().warnings
+    assert sum(warning.startswith(words) for warning in found) == warned

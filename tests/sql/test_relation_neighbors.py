@@ -136,6 +136,8 @@ FORMS = [
     Form("SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM codes c WHERE c.g = o.g AND z = 'hot')"),
     Form("SELECT COUNT(*), SUM(age) FROM people WHERE id NOT IN (SELECT who FROM orders WHERE x > 0)", bounds=(1, 1)),
     Form("SELECT COUNT(*) FROM orders o LEFT JOIN items i ON i.oid = o.oid WHERE i.oid IS NULL"),
+    Form("SELECT COUNT(*) FROM (SELECT DISTINCT id FROM people) LEFT JOIN orders ON id = who WHERE oid NOT IN (SELECT oid FROM items WHERE p > 0)"),
+    Form("SELECT SUM(s), COUNT(*) FROM (SELECT who, COUNT(*) FILTER (WHERE g = 'a') / COUNT(*) AS s FROM orders GROUP BY who) WHERE s > 0.3", tight=()),
     Form("SELECT COUNT(*) FROM items i JOIN items j ON i.oid = j.oid AND i.p < j.p"),
     Form("SELECT SUM(LEAST(GREATEST(s, 0), 3)) FROM (SELECT SUM(x) OVER (PARTITION BY who ORDER BY day) AS s FROM orders)", tight=()),
     Form("SELECT COUNT(*) FROM (SELECT DENSE_RANK() OVER (PARTITION BY who ORDER BY x DESC) AS k, COUNT(*) OVER (PARTITION BY who, g) AS c FROM orders) WHERE k < 3 AND c < 2"),

@@ -203,6 +203,9 @@ SEMI_JOINS = [
     "SELECT COUNT(*) AS n FROM orders WHERE code IN (SELECT code FROM codes WHERE zone = 'hot')",
     "SELECT COUNT(*) AS n FROM orders WHERE code NOT IN (SELECT code FROM codes WHERE zone = 'hot')",
     "SELECT COUNT(*) AS n FROM rows WHERE code IN (SELECT code FROM codes)",
+    "SELECT COUNT(*) AS n FROM orders WHERE oid NOT IN (SELECT oid FROM items WHERE price > 10)",
+    "SELECT COUNT(*) AS n FROM (SELECT DISTINCT id FROM customers) LEFT JOIN orders ON id = customer WHERE oid NOT IN (SELECT oid FROM items)",
+    "SELECT COUNT(*) AS n FROM (SELECT DISTINCT id FROM customers) LEFT JOIN orders ON id = customer WHERE NOT oid IN (SELECT oid FROM items WHERE price > 3)",
     "SELECT COUNT(*) AS n FROM customers c JOIN orders o ON c.id = o.customer WHERE EXISTS (SELECT 1 FROM items WHERE items.oid = o.oid)",
     "SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o JOIN items i ON i.oid = o.oid WHERE o.customer = c.id AND i.price > 15)",
 ]
@@ -232,6 +235,9 @@ STEPS = [
     "SELECT COUNT(*) AS n FROM orders o JOIN (SELECT oid, SUM(price) AS s FROM items GROUP BY oid) AS i ON i.oid = o.oid WHERE s < o.amount",
     "SELECT SUM(price) AS s FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY oid ORDER BY item) AS k FROM items) WHERE k = 1",
     "SELECT AVG(r) AS m FROM (SELECT customer, LEAST(COUNT(*), 9) * 2 AS r FROM orders GROUP BY customer)",
+    "SELECT COUNT(*) AS n FROM (SELECT customer, COUNT(*) FILTER (WHERE amount > 50) / COUNT(*) AS r FROM orders GROUP BY customer) WHERE r > 0.4",
+    "SELECT r > 0.4 AS k, COUNT(*) AS n FROM (SELECT customer, COUNT(*) FILTER (WHERE amount > 50) / COUNT(*) AS r FROM orders GROUP BY customer) GROUP BY 1",
+    "SELECT SUM(k) AS s FROM (SELECT customer, COUNT(*) + 1 AS k FROM orders GROUP BY customer)",
     "SELECT AVG(COALESCE(k, 0)) AS m, SUM(COALESCE(s, 0)) AS s FROM customers LEFT JOIN (SELECT customer, COUNT(*) AS k, SUM(amount) AS s FROM orders GROUP BY customer) AS o ON o.customer = id",
     "SELECT AVG(k * 1.5) AS m, SUM(k + d) AS s, AVG(CASE WHEN k > 3 THEN k ELSE 0 END) AS c FROM (SELECT customer, COUNT(*) AS k, COUNT(DISTINCT code) AS d FROM orders GROUP BY customer)",
 ]

@@ -205,6 +205,7 @@ a / (b + 1) | r / (s + 1) | a / NULLIF(b, 0)
 (e - DATE '2000-01-01') | DATE '2000-01-01' - e | e - d | e + 3 | e - 40 | 3 + e | e + INTERVAL 3 DAY | e - INTERVAL 2 WEEK | e + INTERVAL '1 month' | INTERVAL 1 YEAR + e
 e - INTERVAL 14 MONTH | e + INTERVAL 2 QUARTER | w + INTERVAL 5 HOUR | w - INTERVAL 90 MINUTE | w + INTERVAL 30 SECOND | w + INTERVAL 1 MONTH | DATE_ADD(e, INTERVAL 3 DAY)
 DATE_DIFF('day', e, '2020-01-01') | DATE_DIFF('day', w, e) | DATEDIFF('month', e, w) | DATE_DIFF('year', e, d) | DATE_DIFF('quarter', e, w) | DATE_DIFF('week', GREATEST(e, '1970-02-01'), GREATEST(d, '1980-01-01'))
+e < w | e = w | w >= e | e <> m | w BETWEEN e AND e + INTERVAL 1 DAY | DATE_DIFF('hour', e, w) | DATE_DIFF('minute', w, e)
 EXTRACT(epoch FROM w) | EPOCH(w) | e::TIMESTAMP | CAST(e AS TIMESTAMP) > w | GREATEST(e, d) | LEAST(e, '2001-01-01') | GREATEST(w, e::TIMESTAMP) | LAST_DAY(e)
 STRFTIME(e, '%Y-%m') | STRFTIME(w, '%d.%m.%Y %H:%M') | DATE(w) | a IS DISTINCT FROM b | a IS NOT DISTINCT FROM 3 | v IS DISTINCT FROM t | f IS DISTINCT FROM TRUE
 TRY_CAST(num AS INTEGER) | TRY_CAST(num AS SMALLINT) | TRY_CAST(num AS DECIMAL(9, 2)) | TRY_CAST(num AS DATE) | TRY_CAST(num AS BIGINT) | CAST(a AS VARCHAR) | CAST(e AS TEXT) | f::TEXT | b::VARCHAR || t

@@ -12,6 +12,7 @@ reads visits, protects one person, by patient_id (change one)
   values of cost: quantile 0.5, 8404 ranks below it chosen with ε 0.125, rank sensitivity 30, within ±8069 ranks
   values of cost: quantile 0.5, 8404 ranks above it chosen with ε 0.125, rank sensitivity 30, within ±8069 ranks
   quantile 0.5 of cost: within about ±4035 ranks (noise only)
+warning: quantile 0.5 of cost over fewer than 4,035 values may be anywhere
 note: a person counts in at most 3 groups; their other groups are dropped
 note: quantiles and histograms use at most 10 rows of a person in each group: if there are more, this many of them, evenly spaced in their order
 note: rows without patient_id are left out

@@ -21,6 +21,9 @@ reads visits, protects one person, by patient_id (add or remove one)
   quantile 0.5 of stay: within about ±2670 ranks (noise only)
   quantile 0.75 of stay: within about ±4004 ranks (noise only)
   maximum of age: within about ±510.7 ranks (noise only)
+warning: quantile 0.25 of stay over fewer than 4,005 values may be anywhere
+warning: quantile 0.5 of stay over fewer than 2,670 values may be anywhere
+warning: quantile 0.75 of stay over fewer than 4,005 values may be anywhere
 note: a person counts in at most 3 groups; their other groups are dropped
 note: a person counts as at most 10 rows in each group: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: quantiles and histograms use at most 10 rows of a person in each group: if there are more, this many of them, evenly spaced in their order

@@ -18,6 +18,7 @@ reads visits, protects one person, by patient_id (add or remove one)
   mean of age: within about ±119520 ÷ the rows of its group (noise only); below 996 rows, no more precise than its bounds
   deviation of age: its error depends on the rows of its group and on their variance
   correlation of case when not((stay is null)) then stay else null end and case when not((stay is null)) then age else null end: its error depends on the rows of its group and on their variance
+warning: a deviation of age over fewer than 4,974 rows is no more precise than its bounds
 note: a person counts in at most 3 groups; their other groups are dropped
 note: a person counts as at most 10 rows in each group: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out

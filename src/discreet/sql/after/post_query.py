@@ -45,13 +45,19 @@ Steps = NDArray[np.int64]
 class Source:
     """Where a released table comes from: a release, and which of its derived numbers are its columns.
 
-    With `sets` of keys, the table has totals over the other keys, one set after the other.
+    With `sets` of keys, the table has totals over the other keys, one set after the other. `keys` are those that it
+    has, in its order, where not all of the release's.
     """
 
     name: str
     release: int
     columns: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...] = ()
+    keys: tuple[int, ...] | None = None
+
+    def keys_of(self, count: int) -> list[tuple[int, str]]:
+        """Which of the release's keys the table has, and what number each has in its columns."""
+        return [(key, str(place)) for place, key in enumerate(range(count) if self.keys is None else self.keys)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ def post_query_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -
             raise InvalidQuery(unknown, hint, text=parts.text, start=start_of(node))
         node.replace(exp.Paren(this=end))
     intervals: list[tuple[str, str, str]] = []
+    _require_visible(tree, parts.text)
     if isinstance(tree, exp.Select) and sources:
         lineage = Lineage(tree, {source.name for source in sources}, catalog, bounds_of)
         lineage.add(sources[0].name)
@@ -120,6 +127,19 @@ def post_query_of(parts: Parts, sources: tuple[Source, ...], catalog: Catalog) -
     chosen = tree.find(exp.Where, exp.Limit, exp.Qualify, exp.Having) is not None
     plain = _plain(tree, sources)
     return PostQuery(parts.text, sql, sources, parts.publics, tuple(intervals), tuple(columns), plain, chosen)
+
+
+def _require_visible(tree: Any, text: str) -> None:
+    """Refuse ORDER BY a number beyond what is selected: the hidden columns of intervals come after it."""
+    clause = tree.args.get("order")
+    if clause is None or not isinstance(tree, exp.Select) or any(part.is_star for part in tree.expressions):
+        return
+    for part in clause.expressions:
+        place = part.this if isinstance(part, exp.Ordered) else part
+        numbered = isinstance(place, exp.Literal) and not place.is_string and place.name.isdecimal()
+        if numbered and not 1 <= int(place.name) <= len(tree.expressions):
+            hint = f"a number from 1 to {len(tree.expressions)}"
+            raise InvalidQuery(f"ORDER BY {place.name}", hint, text=text, start=start_of(place))
 
 
 def _written(tree: exp.Expr, text: str) -> str:
@@ -206,10 +226,10 @@ def _totals(
     level = level_of([cells[i] for i in some], len(cells[0]))
     size = level.cells.size
     columns: dict[str, Any] = {}
-    for i, key in enumerate(cells):
-        here = key.take(arrow_column(level.first)) if i in some else pa.nulls(size, key.type)
-        columns[f"{source.name}_k{i}"] = here
-        columns[f"{source.name}_g{i}"] = arrow_column(np.full(size, int(i not in some)))
+    for i, place in source.keys_of(len(cells)):
+        here = cells[i].take(arrow_column(level.first)) if i in some else pa.nulls(size, cells[i].type)
+        columns[f"{source.name}_k{place}"] = here
+        columns[f"{source.name}_g{place}"] = arrow_column(np.full(size, int(i not in some)))
     totals = [level.totals(each) for each in measures]
     parts = []
     for times in np.unique(level.cells) if size else (1,):
@@ -221,6 +241,47 @@ def _totals(
     for name in parts[0][1]:
         columns[name] = pa.concat_arrays([part[name] for _, part in parts]).take(order)
     return pa.table(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsOfSize:
+    """Totals of so many groups each, of a source: their measures, as the release of the groups has them."""
+
+    source: Source
+    times: int
+    table: "pyarrow.Table"
+
+    def of(self, releases: Sequence[Release]) -> Release:
+        """A release with the noise and the numbers of these totals."""
+        from discreet.sql.after.interval_rules import AddedNoise
+
+        release = releases[self.source.release]
+        noises = tuple(AddedNoise(noise, self.times) for noise in release.noises)
+        derived = tuple(release.derived[index] for index in self.source.columns)
+        return replace(release, noises=noises, derived=derived)  # type: ignore[arg-type]
+
+
+def totals_of(
+    queries: Sequence[PostQuery], releases: Sequence[Release], noisy: "Sequence[pyarrow.Table]"
+) -> list[TotalsOfSize]:
+    """All totals that statements ask for, where the groups are known beforehand."""
+    import pyarrow as pa
+
+    from discreet.sql.after.interval_rules import level_of
+
+    found = []
+    for source in (source for query in queries for source in query.sources if source.sets):
+        release = releases[source.release]
+        cells = [in_one_piece(key) for key in group_names(release.group)]
+        measures = [numbers_of(noisy[source.release].column(f"m{i}")) for i in range(len(release.noises))]
+        for some in source.sets:
+            level = level_of([cells[i] for i in some], len(cells[0]))
+            totals = [level.totals(each) for each in measures]
+            for times in np.unique(level.cells):
+                here = np.flatnonzero(level.cells == times)
+                table = pa.table({f"m{i}": pa.array(total[here]) for i, total in enumerate(totals)})
+                found.append(TotalsOfSize(source, int(times), table))
+    return found
 
 
 def _numbers_and_bounds(
@@ -262,9 +323,11 @@ def empty_tables(query: PostQuery, releases: tuple[Release, ...], catalog: Catal
     tables = {}
     for source in query.sources:
         release = releases[source.release]
-        fields = [(f"{source.name}_k{i}", arrow_type(key.value.kind)) for i, key in enumerate(release.group.keys)]
+        places = source.keys_of(len(release.group.keys))
+        kinds = [key.value.kind for key in release.group.keys]
+        fields = [(f"{source.name}_k{place}", arrow_type(kinds[i])) for i, place in places]
         if source.sets:
-            fields += [(f"{source.name}_g{i}", pa.int64()) for i in range(len(release.group.keys))]
+            fields += [(f"{source.name}_g{place}", pa.int64()) for _, place in places]
         for i, index in enumerate(source.columns):
             derived = release.derived[index]
             if isinstance(derived, Named):
@@ -431,7 +494,8 @@ def derived_interval(
 
         share = failure_probability / len(derived.indices)
         low, high = spread_interval(derived, measures, lambda index: release.noises[index].interval(1 - share))
-        return _below(low), _above(high)
+        least, most = _REACH.get(derived.statistic, (-np.inf, np.inf))
+        return np.clip(_below(low), least, most), np.clip(_above(high), least, most)
     if isinstance(derived, Direct):
         width = release.noises[derived.measure].interval(1 - failure_probability)
         bounds = [add(measures[derived.measure], np.int64(sign * width)) for sign in (-1, 1)]  # type: ignore[arg-type]
@@ -452,6 +516,15 @@ def derived_interval(
     low = (derived.offset + np.where(lows >= 0, lows / many, lows / few)) * step
     high = (derived.offset + np.where(highs >= 0, highs / few, highs / many)) * step
     return _held(_below(low), derived), _held(_above(high), derived)
+
+
+_REACH = {
+    "variance": (0.0, np.inf),
+    "deviation": (0.0, np.inf),
+    "correlation": (-1.0, 1.0),
+    "determination": (0.0, 1.0),
+}
+"""Between which ends a statistic lies by its nature: bounds that were rounded outwards are held there."""
 
 
 def _sum(total: Steps, count: Steps, derived: Total) -> NDArray[np.float64] | Steps:

@@ -181,6 +181,8 @@ def difference(unit: str, start: Expression, end: Expression) -> Expression:
     if unit == "week":
         days = functions.subtract(_index("day", end), _index("day", start))
         return functions.truncate_number(functions.divide(days, constant(7)))
+    if unit in ("hour", "minute", "second") and any(isinstance(value.kind, Moment) for value in (start, end)):
+        start, end = moment_of(start), moment_of(end)
     return functions.subtract(_index(unit, end), _index(unit, start))
 
 
@@ -197,9 +199,8 @@ def _index(unit: str, value: Expression) -> Expression:
         case "hour" | "minute" | "second" if isinstance(value.kind, Moment):
             return functions.floor_of(functions.divide(number_of_moment(value), constant(_SECONDS[unit])))
         case _:
-            raise Unsupported(
-                f"DATE_DIFF in {unit!r} of {value.kind}", f"one of {', '.join(UNITS)}; hours of times only"
-            )
+            hint = f"one of {', '.join(UNITS)}; hours of times only: CAST(day AS TIMESTAMP)"
+            raise Unsupported(f"DATE_DIFF in {unit!r} of {value.kind}", hint)
 
 
 def years_between(start: Expression, end: Expression) -> Expression:

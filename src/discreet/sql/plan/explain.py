@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from math import ceil
@@ -18,8 +18,16 @@ from discreet.sql.algebra import relations
 from discreet.sql.algebra.expression import Call, Expression, Field, calls_of, clamped_slots, fields_of
 from discreet.sql.algebra.kinds import Fixed, Kind
 from discreet.sql.algebra.relations import Count, Distinct, Distribution, Frequencies, Key, Measure, Sum
-from discreet.sql.algebra.rows import Scan, at_most_one_row, conditions_of, private_tables, scans_of, unit_of
-from discreet.sql.algebra.rules import Bin, Derived, Direct, Mean, Named, Rank, Spread
+from discreet.sql.algebra.rows import (
+    Scan,
+    at_most_one_row,
+    conditions_of,
+    expressions_of,
+    private_tables,
+    scans_of,
+    unit_of,
+)
+from discreet.sql.algebra.rules import Bin, Derived, Direct, Mean, Named, Rank, Spread, Total
 from discreet.sql.release import private_sql
 from discreet.sql.release.release import Choice, Noise, Release, Tally, Top
 
@@ -111,12 +119,20 @@ def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> li
     remarks = []
     for number in numbers:
         measure = parts_of(release, number)[0]
-        if isinstance(number, Direct) and (few := _units_needed(release, number, sure)) >= _MANY_ROWS:
+        name = f"sum of {measure.value}" if isinstance(number, Total) else str(measure)
+        if isinstance(number, Direct | Total) and (few := _units_needed(release, number, sure)) >= _MANY_ROWS:
             who = "rows" if unit_of(release.group.source).key is None else "people"
             where = " in a group" if release.group.keys else ""
             remarks.append(
-                f"{measure} of fewer than {few:,} {who}{where} is smaller than its own error: state more ε, or let a "
+                f"{name} of fewer than {few:,} {who}{where} is smaller than its own error: state more ε, or let a "
                 "person count in fewer groups and rows"
+            )
+        if isinstance(number, Rank) and (few := ceil(_ranks(release, number, sure))) >= _MANY_ROWS:
+            remarks.append(f"{_ranked(release, number)} over fewer than {few:,} values may be anywhere")
+        if isinstance(number, Spread) and (few := _rows_of_spread(release, number, sure)) >= _MANY_ROWS:
+            values = " and ".join(str(value) for value in _values_of(release, number))
+            remarks.append(
+                f"a {number.statistic} of {values} over fewer than {few:,} rows is no more precise than its bounds"
             )
         if not isinstance(measure, Sum):
             continue
@@ -131,12 +147,44 @@ def warnings(release: Release, numbers: Sequence[Derived], sure: Fraction) -> li
     return remarks
 
 
-def _units_needed(release: Release, number: Direct, sure: Fraction) -> int:
+def _units_needed(release: Release, number: Direct | Total, sure: Fraction) -> int:
     """With fewer units, what they add at most is less than the width of the interval."""
+    if isinstance(number, Total):
+        kind = release.aggregate.measures[number.total].kind  # type: ignore[union-attr]
+        wide, far = (release.noises[index].interval(1 - (1 - sure) / 2) for index in number.indices)
+        most = release.aggregate.source.rows * max(1, -(kind.lower or 0), kind.upper or 0)
+        return ceil(Fraction(wide + abs(number.offset) * far) / most)
     measure = release.aggregate.measures[number.measure]
     width = release.noises[number.measure].interval(sure)
     low, high = relations.contribution_range(measure, release.aggregate.source)
     return ceil(Fraction(width) / max(1, -low, high))
+
+
+def _ranked(release: Release, number: Rank) -> str:
+    """What a quantile is called."""
+    words = {0: "minimum", 1: "maximum"} if None in (number.low, number.high) else {}
+    probability = release.choices[number.target].mechanism.probability
+    name = words.get(int(probability), f"quantile {plain(probability)}")
+    return f"{name} of {release.aggregate.distributions[number.distribution].value}"
+
+
+def _ranks(release: Release, number: Rank, sure: Fraction) -> float:
+    """By how many ranks a quantile may be off."""
+    mechanism = release.choices[number.target].mechanism
+    return mechanism.interval(sure) + abs(mechanism.shift)
+
+
+def _rows_of_spread(release: Release, number: Spread, sure: Fraction) -> int:
+    """With fewer rows, the error of a variance or covariance is more than the largest that there is."""
+    alike = replace(number, statistic="variance") if number.statistic == "deviation" else number
+    error = _spread(release, alike, sure).get("error × rows")
+    x, y = number.x, number.y or number.x
+    most = x.reach * y.reach * float(x.kind.step * y.kind.step)
+    return ceil(error / most) if error is not None and most else 0
+
+
+def _values_of(release: Release, number: Spread) -> list[Expression | None]:
+    return [release.aggregate.measures[sums.total].value for sums in (number.x, number.y) if sums is not None]
 
 
 def _loose(measure: Sum) -> Call | None:
@@ -175,7 +223,7 @@ def is_bounded(release: Release, measures: Sequence[Read]) -> bool:
     drops = bool(group.keys) and (group.size is None or bound.groups < group.size)
     weighs = any(isinstance(measure, Count | Sum | Distinct) or _is_even(measure) for measure in measures)
     several = unit_of(group.source).key is not None and not at_most_one_row(group.source)
-    return bool(_clamped(measures) or _clamped_counts(measures)) or (several and (drops or weighs))
+    return bool(_clamped(measures) or _clamped_counts(release, measures)) or (several and (drops or weighs))
 
 
 def _is_even(measure: Read) -> bool:
@@ -212,7 +260,8 @@ def notes(release: Release, measures: Sequence[Read]) -> list[str]:
     if person is not None:
         remarks.append(f"rows without {person} are left out")
     remarks += [f"{field.column.name} is clamped to {field.kind}" for field in dict.fromkeys(_clamped(measures))]
-    remarks += [f"{value} of a person is clamped to {kind}" for value, kind in dict.fromkeys(_clamped_counts(measures))]
+    held = dict.fromkeys(_clamped_counts(release, measures))
+    remarks += [f"{value} of a person is clamped to {kind}" for value, kind in held]
     remarks += [f"only declared values of {key.name} are answered" for key in group.keys if _listed(key)]
     listed = [m.value for m in measures if isinstance(m, Frequencies) and not isinstance(m.value.kind, Fixed)]
     remarks += [f"only declared values of {value} are counted" for value in listed]
@@ -234,9 +283,10 @@ def _clamped(measures: Sequence[Read]) -> list[Field]:
     return [field for value in values for field in fields_of(value) if field.column.bounded or field.column.earliest]
 
 
-def _clamped_counts(measures: Sequence[Read]) -> list[tuple[Expression, Kind]]:
+def _clamped_counts(release: Release, measures: Sequence[Read]) -> list[tuple[Expression, Kind]]:
     """Counts and sums of one person's rows that have no bounds of their own, and what they are clamped to."""
     values = [measure.value for measure in measures if isinstance(measure, Sum | Distribution | Frequencies)]
+    values += [*(key.value for key in release.group.keys), *expressions_of(release.group.source)]
     return [(slot, kind) for value in values for slot, kind in clamped_slots(value)]
 
 
@@ -391,11 +441,7 @@ def _number(release: Release, index: int, sure: Fraction) -> dict[str, Any]:  # 
         below = release.tops[derived.top].mechanism.interval(sure)
         return {"number": f"most frequent value {derived.place + 1} of {value}", "error": below, "place": derived.place}
     if isinstance(derived, Rank):
-        words = {0: "minimum", 1: "maximum"} if None in (derived.low, derived.high) else {}
-        mechanism = release.choices[derived.target].mechanism
-        name = words.get(int(mechanism.probability), f"quantile {plain(mechanism.probability)}")
-        value = release.aggregate.distributions[derived.distribution].value
-        return {"number": f"{name} of {value}", "ranks": mechanism.interval(sure) + abs(mechanism.shift)}
+        return {"number": _ranked(release, derived), "ranks": _ranks(release, derived, sure)}
     if isinstance(derived, Spread):
         return _spread(release, derived, sure)
     summed = release.aggregate.measures[derived.total].value
@@ -412,7 +458,7 @@ def _number(release: Release, index: int, sure: Fraction) -> dict[str, Any]:  # 
 
 def _spread(release: Release, spread: Spread, sure: Fraction) -> dict[str, Any]:
     """To first order in 1/n: what noise of each width does to a variance or covariance, at the worst mean."""
-    values = [release.aggregate.measures[sums.total].value for sums in (spread.x, spread.y) if sums is not None]
+    values = _values_of(release, spread)
     name = f"{spread.statistic} of {' and '.join(map(str, values))}"
     if spread.statistic not in ("variance", "covariance"):
         return {"number": name, "error": None}

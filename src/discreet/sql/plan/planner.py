@@ -24,6 +24,7 @@ says how far they are.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ from discreet.sql.algebra.rules import (
 from discreet.sql.plan import price
 from discreet.sql.plan.price import is_relative
 from discreet.sql.plan.query_plan import QueryPlan, together
+from discreet.sql.plan.sums import summed
 from discreet.sql.release.release import Release, numbers_of
 from discreet.sql.text.blocks import Block, split
 
@@ -160,12 +162,17 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     weights = _weights(terms, blocks)
     drafts = left_out.with_counts(drafts) if terms.measure_bounds else drafts
     bounded = [rules.apply_rules(draft) for draft in drafts]
+    apart = terms.error is not None or terms.measure_bounds or terms.weights is not None
+    sums = {} if apart or len(drafts) < 2 else summed(drafts, bounded, gaussian=terms.delta is not None)
+    bounded = [draft for i, draft in enumerate(bounded) if i not in sums]
     whole = left_out.measurements(bounded) if terms.measure_bounds else []
-    releases = _priced(bounded, [draft for _, draft in whole], catalog, terms, weights)
+    totals = _totals(blocks, indices, drafts)
+    releases = _priced(bounded, [draft for _, draft in whole], catalog, terms, weights, totals)
     measured = tuple((measurement, len(bounded) + place) for place, (measurement, _) in enumerate(whole))
     _check_work(releases)
     post_queries = tuple(
-        post_query_of(part, tuple(_source(block, indices, drafts) for block in part.blocks), catalog) for part in parts
+        post_query_of(part, tuple(_source(block, indices, drafts, sums) for block in part.blocks), catalog)
+        for part in parts
     )
     if any(query.plain is None for query in post_queries):
         sandbox.warm()
@@ -248,15 +255,42 @@ def _shared(blocks: Sequence[Block], limits: Limits) -> tuple[list[Draft], dict[
     return [Draft(d.rows, d.keys, tuple(a), limits) for d, a in zip(drafts, wanted, strict=True)], indices
 
 
-def _source(block: Block, indices: dict[Cell, int], drafts: list[Draft]) -> Source:
+def _totals(blocks: Sequence[Block], indices: dict[Cell, int], drafts: list[Draft]) -> list[int | None]:
+    """Of how many groups of each draft the largest total is made that is asked for; None where nobody knows."""
+    sizes: list[int | None] = [1] * len(drafts)
+    for block in blocks:
+        index = indices[block.rows, block.keys]
+        for some in block.sets:
+            others = [key.size for i, key in enumerate(block.keys) if i not in some]
+            known, before = [size for size in others if size is not None], sizes[index]
+            unknown = len(known) < len(others) or before is None
+            sizes[index] = None if unknown else max(before or 1, prod(known))
+    return sizes
+
+
+def _source(block: Block, indices: dict[Cell, int], drafts: list[Draft], sums: dict[int, int]) -> Source:
+    """Where the numbers of a block come from: groups of its own, or sums of finer ones."""
     index = indices[block.rows, block.keys]
-    columns = {call: column for column, call in enumerate(drafts[index].calls)}
-    return Source(block.name, index, tuple(columns[wanted] for wanted in block.aggregates), block.sets)
+    draft = drafts[sums.get(index, index)]
+    columns = {call: column for column, call in enumerate(draft.calls)}
+    release = sums.get(index, index)
+    source = Source(
+        block.name,
+        release - sum(other < release for other in sums),
+        tuple(columns[wanted] for wanted in block.aggregates),
+        block.sets,
+    )
+    if index not in sums:
+        return source
+    places = tuple(draft.keys.index(key) for key in block.keys)
+    sets = block.sets or (tuple(range(len(places))),)
+    return replace(source, sets=tuple(tuple(places[i] for i in some) for some in sets), keys=places)
 
 
 def _priced(
-    drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Terms, weights: tuple[Fraction, ...]
-) -> tuple[Release, ...]:
+    drafts: list[Draft], whole: list[Draft], catalog: Catalog, terms: Terms, weights: tuple[Fraction, ...],
+    totals: list[int | None],
+) -> tuple[Release, ...]:  # fmt: skip
     """The releases of the drafts, then those that measure what bounding left out: `left_out.SHARE` of all ε is theirs.
 
     Guarantee: together they cost no more than was stated. Proof. The drafts are priced within the rest of ε and within
@@ -282,9 +316,15 @@ def _priced(
         )  # fmt: skip
         apart = stated * share
     else:
+        known = [size for size in totals if size is not None]
+        if len(known) < len(totals):
+            hint = "state epsilon instead, or let the policy declare their values"
+            problem = "how far a total of groups that come from the data is off depends on how many they are"
+            raise InvalidQuery(problem, hint)
         made = price.by_error(
-            drafts, catalog.neighbors, error=terms.error or 0, confidence=terms.confidence, delta=terms.delta
-        )
+            drafts, catalog.neighbors, error=terms.error or 0, confidence=terms.confidence, delta=terms.delta,
+            totals=known,
+        )  # fmt: skip
         apart = price.total(made, epsilon=None, delta=None)[0] * share / rest
     if not whole:
         return made
@@ -373,15 +413,18 @@ def second_epsilon(
     `confidence`: what was stated, where the first release has another (`first_confidence`).
     """
     failure = failure_probability(first.confidence if confidence is None else confidence)
+    levels = post_query.totals_of(first.post_queries, first.releases, noisy)
+    judged = [*zip(first.releases, noisy, strict=True), *((level.of(first.releases), level.table) for level in levels)]
     rooms = [
         [_room(release, table, number, wanted, failure * _SIZES) for number in release.derived]
-        for release, table in zip(first.releases, noisy, strict=True)
+        for release, table in judged
     ]
 
     def within(plan: QueryPlan, failure: Fraction) -> bool:
+        releases = [*plan.releases, *(level.of(plan.releases) for level in levels)]
         return all(
             _fits(release, number, room, failure)
-            for release, of_release in zip(plan.releases, rooms, strict=True)
+            for release, of_release in zip(releases, rooms, strict=True)
             for number, room in zip(release.derived, of_release, strict=True)
         )
 

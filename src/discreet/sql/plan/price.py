@@ -20,6 +20,7 @@ from discreet.mechanisms.quantile import GroupedQuantile
 from discreet.mechanisms.selection import GroupedMode
 from discreet.privacy.accounting.rounding import decimal_up
 from discreet.privacy.unit import Neighbors
+from discreet.sql.after.interval_rules import AddedNoise
 from discreet.sql.algebra import relations
 from discreet.sql.algebra.relations import Aggregate, Bound, Frequencies, Group
 from discreet.sql.algebra.rules import Bin, Direct, Draft, Named, Rank, Spread
@@ -47,7 +48,7 @@ def by_epsilon(
     """
     total = rational(epsilon, "epsilon", above=0)
     extra = None if delta is None else rational(delta, "delta", above=0, below=1)
-    parts = sum(len(draft.measures) for draft in drafts) + _selections(drafts) + _quantiles(drafts)
+    parts = shares_of(drafts)
     if not parts:
         raise InvalidQuery("nothing is measured here", "ask for COUNT, SUM or AVG")
     share = total / parts
@@ -64,6 +65,11 @@ def by_epsilon(
     return tuple(
         replace(release, choices=some, tallies=counts, tops=tops) for release, some, counts, tops in parts_of_each
     )
+
+
+def shares_of(drafts: Sequence[Draft]) -> Fraction:
+    """Into how many equal shares ε is divided."""
+    return sum(len(draft.measures) for draft in drafts) + _selections(drafts) + _quantiles(drafts)
 
 
 def _weighted(
@@ -100,9 +106,12 @@ def _weighted(
 
 
 def by_error(
-    drafts: Sequence[Draft], neighbors: Neighbors, *, error: Number, confidence: Number, delta: Number | None
-) -> tuple[Release, ...]:
+    drafts: Sequence[Draft], neighbors: Neighbors, *, error: Number, confidence: Number, delta: Number | None,
+    totals: Sequence[int],
+) -> tuple[Release, ...]:  # fmt: skip
     """The releases of least ε whose counts and sums are within the error, each with this confidence.
+
+    `totals`: of how many groups of each draft the largest total is made that is asked for, which is within it too.
 
     So are the counts of a histogram; and a value that is named as one of the most frequent occurs at most that much
     less often. The error of a mean depends on how many rows there are, so it cannot be promised.
@@ -110,10 +119,10 @@ def by_error(
     wanted = rational(error, "error", above=0)
     extra = None if delta is None else rational(delta, "delta", above=0, below=1)
     releases = []
-    for draft in drafts:
+    for draft, added in zip(drafts, totals, strict=True):
         widths = _widths(draft, wanted)
         epsilons = [
-            _least(relations.sensitivity_of(measure, _bound(draft), neighbors).l1, width, confidence)
+            _least(relations.sensitivity_of(measure, _bound(draft), neighbors).l1, width, confidence, added)
             for measure, width in zip(draft.measures, widths, strict=True)
         ]
         if draft.targets:
@@ -189,11 +198,14 @@ def _width(wanted: Fraction, step: Fraction) -> int:
     return width
 
 
-def _least(size: int, width: int, confidence: Number) -> Fraction:
+def _least(size: int, width: int, confidence: Number, added: int = 1) -> Fraction:
     """The least ε, to 4 digits, at which geometric noise for this sensitivity stays within the width.
 
-    P(|noise| > w) = 2q^(w+1)/(1+q) with q = e^(−ε/Δ) falls as ε grows; so bisect, then round up and make sure.
+    P(|noise| > w) = 2q^(w+1)/(1+q) with q = e^(−ε/Δ) falls as ε grows; so bisect, then round up and make sure. Of the
+    sum of several noises, the width at that ε says about where to look.
     """
+    if added > 1:
+        return _least_of_sums(size, width, confidence, added)
     tail = failure_probability(confidence)
     low, high = 0.0, log(2 / float(tail)) * size  # q^(w+1) ≤ tail/2 is enough
     for _ in range(200):
@@ -204,6 +216,23 @@ def _least(size: int, width: int, confidence: Number) -> Fraction:
     while Geometric(epsilon=epsilon, sensitivity=size).interval(confidence) > width:
         epsilon = decimal_up(epsilon * Fraction(1001, 1000), 4)
     return epsilon
+
+
+def _least_of_sums(size: int, width: int, confidence: Number, added: int) -> Fraction:
+    """The same where so many noises are added: found by bisection, to a part in 1,000."""
+
+    def fits(epsilon: Fraction) -> bool:
+        return AddedNoise(Geometric(epsilon=epsilon, sensitivity=size), added).interval(confidence) <= width
+
+    low = high = _least(size, width, confidence)
+    while not fits(high):
+        low, high = high, decimal_up(2 * high, 4)
+    while high > low * Fraction(1001, 1000):
+        middle = decimal_up((low + high) / 2, 4)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
 
 
 def _geometric(

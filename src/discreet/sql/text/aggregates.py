@@ -11,7 +11,7 @@ from sqlglot import ErrorLevel, exp
 from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions, functions
 from discreet.sql.algebra.expression import Constant, Expression, Slot, constant
-from discreet.sql.algebra.kinds import MOST, Day, Fixed, Moment, Nothing, Real, Unsupported
+from discreet.sql.algebra.kinds import MOST, Day, Fixed, Moment, Nothing, Real, Text, Unsupported
 from discreet.sql.algebra.relations import LARGEST_DOMAIN, Key, known_groups, values_of
 from discreet.sql.algebra.rows import Rows, is_unit
 from discreet.sql.algebra.rules import AggregateCall, Statistic, derive
@@ -75,6 +75,8 @@ def _outputs(block: Rewriting, parts: list[Any]) -> list[exp.Expr]:
         while name.casefold() in names:
             name, number = f"{base}_{number}", number + 1
         names.add(name.casefold())
+        if isinstance(part, exp.CurrentDate | exp.CurrentTime | exp.CurrentTimestamp):
+            name += "()"  # its own name would be read as the column that it names
         found.append(exp.alias_(_rewritten(block, part.unalias()), name, quoted=True))
     return found
 
@@ -203,8 +205,8 @@ def _named_value(value: Expression, name: str) -> Expression:
 
 def _number(block: Rewriting, node: Any, call: AggregateCall) -> exp.Column:
     """The column of the released table that an aggregate is."""
-    if block.sets and call.function in _NOT_ADDED:
-        what = f"totals are sums of released groups, and so there is none of {_NOT_ADDED[call.function]}"
+    if block.sets and call.function in NOT_ADDED:
+        what = f"totals are sums of released groups, and so there is none of {NOT_ADDED[call.function]}"
         block.statement.refuse(node, what, "ask for each set of keys in a question of its own: batch them")
     index = block.found.setdefault(call, len(block.found))
     if len(block.found) > MOST_AGGREGATES:
@@ -226,7 +228,7 @@ def _grouping(block: Rewriting, node: Any) -> exp.Expr:
     return bits[0] if len(bits) == 1 else exp.paren(value)
 
 
-_NOT_ADDED = {
+NOT_ADDED = {
     "people": "COUNT(DISTINCT unit): a person may be in several groups",
     "distinct": "COUNT(DISTINCT x): a value may be in several groups",
     "quantile": "a quantile",
@@ -235,6 +237,7 @@ _NOT_ADDED = {
     "bin": "HISTOGRAM",
     "mode": "MODE",
 }
+"""The functions whose totals are not sums of those of groups, in words."""
 
 
 def _quantiles(node: Any) -> list[Any]:
@@ -408,10 +411,10 @@ _INSTEAD: dict[type[exp.Expr], str] = {
     exp.ArgMax: "group by the first value and compare MAX of the second",
     exp.ArgMin: "group by the first value and compare MIN of the second",
 }
-_OTHERWISE = {
-    "approx_distinct": "ask for COUNT(DISTINCT x)",
-    "approx_quantile": "ask for QUANTILE_CONT(x, 0.9)",
-    "count_star": "ask for COUNT(*)",
+_OTHERWISE: dict[Any, str] = {
+    exp.ApproxDistinct: "ask for COUNT(DISTINCT x)",
+    exp.ApproxQuantile: "ask for QUANTILE_CONT(x, 0.9)",
+    "COUNT_STAR": "ask for COUNT(*)",
 }
 _KNOWN = "ask for COUNT, SUM, AVG, VARIANCE, CORR, MEDIAN, QUANTILE_CONT, MIN, MAX or MODE"
 _ALIASES: dict[str, Any] = {"var": exp.Variance, "mean": exp.Avg}
@@ -464,7 +467,7 @@ def _aggregate_call(node: Any, scope: Scope, statement: Statement, rows: Rows) -
         case exp.Mode():
             raise Unsupported("MODE of DISTINCT values, each of which is there once", "leave DISTINCT out")
         case exp.ApproxQuantile():
-            raise Unsupported("APPROX_QUANTILE is not supported", _OTHERWISE["approx_quantile"])
+            raise Unsupported("APPROX_QUANTILE is not supported", _OTHERWISE[exp.ApproxQuantile])
         case exp.Median() | exp.PercentileCont() | exp.PercentileDisc() | exp.Quantile() | exp.WithinGroup() if not (
             distinct
         ):
@@ -482,11 +485,10 @@ def _aggregate_call(node: Any, scope: Scope, statement: Statement, rows: Rows) -
                     for part in (inner, node.expression))  # fmt: skip
             return _of_pairs(node, x, y, only)
         case _:
-            known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
-            name = node.sql_name() if known else node.name or node.key
+            name = statement.called(node)
             if type(node) in _INSTEAD:
-                raise Unsupported(f"{name.upper()} depends on one row", _INSTEAD[type(node)])
-            raise Unsupported(f"{name.upper()} is not supported yet", _OTHERWISE.get(name.casefold(), _KNOWN))
+                raise Unsupported(f"{name} depends on one row", _INSTEAD[type(node)])
+            raise Unsupported(f"{name} is not supported yet", _OTHERWISE.get(type(node), _OTHERWISE.get(name, _KNOWN)))
 
 
 def _mode_of(node: Any) -> Any:
@@ -528,6 +530,8 @@ def _quantile_of(node: Any) -> tuple[Any, Fraction]:
 def _probability(node: Any) -> Fraction:
     """A share from 0 to 1 that is written out, with at most six decimals."""
     hint = "write a number from 0 to 1 with at most six decimals, say QUANTILE_CONT(x, 0.25)"
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+        raise Unsupported(f"the quantile -{node.name}", hint)
     if not isinstance(node, exp.Literal) or node.is_string:
         raise Unsupported("a quantile without a number", hint)
     share = Fraction(node.name)
@@ -595,13 +599,14 @@ def _bounded(node: Any, scope: Scope, statement: Statement) -> Expression:
     try:
         value = translate(node, scope, statement)
     except InvalidQuery:
-        return translate(node, _held(scope), statement)
+        return translate(node, held(scope), statement)
     if isinstance(value, Slot) or not isinstance(value.kind, Fixed) or value.kind.bounded:
         return value
-    return translate(node, _held(scope), statement)
+    return translate(node, held(scope), statement)
 
 
-def _held(scope: Scope) -> Scope:
+def held(scope: Scope) -> Scope:
+    """What names mean, with counts and sums per person clamped to what the contribution bounds let a person add."""
     return {name: _within_limits(value) for name, value in scope.items()}
 
 
@@ -623,6 +628,11 @@ def _summable(value: Expression, node: Any) -> Expression:
         case Fixed():
             hint = "declare bounds in the policy, or clamp: LEAST(GREATEST(x, low), high), where a null becomes low"
             raise Unsupported(f"{name} of {value}, which has no bounds", hint)
+        case Day() | Moment() as other:
+            hint = f"add up days since a date: {name}(DATE_DIFF('day', DATE '2020-01-01', day))"
+            raise Unsupported(f"{name} of {other}", f"{hint}, with bounds in the policy")
+        case Text():
+            raise Unsupported(f"{name} of text", f"make a number of it: {name}(CAST(x AS DECIMAL(6, 2)))")
         case other:
             raise Unsupported(f"{name} of {other}", "declare lower, upper and granularity of the column in the policy")
 

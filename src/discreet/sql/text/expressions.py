@@ -148,8 +148,8 @@ def _between(node: exp.Between, go: Go, scope: Scope) -> Expression:
     if node.args.get("symmetric"):
         raise Unsupported("BETWEEN SYMMETRIC", "write the lower limit first")
     inner = go(node.this)
-    low = conditions.compare("greater_equal", inner, go(node.args["low"]))
-    return conditions.both(low, conditions.compare("less_equal", inner, go(node.args["high"])))
+    low = _compared("greater_equal", inner, go(node.args["low"]))
+    return conditions.both(low, _compared("less_equal", inner, go(node.args["high"])))
 
 
 def _case(node: exp.Case, go: Go, scope: Scope) -> Expression:
@@ -238,7 +238,15 @@ def _like(operation: str) -> Rule:
 
 
 def _compare(name: str) -> Rule:
-    return binary(lambda value, other: conditions.compare(name, value, other))
+    return binary(lambda value, other: _compared(name, value, other))
+
+
+def _compared(name: str, value: Expression, other: Expression) -> Expression:
+    """A comparison; a date beside a time is the first moment of its day."""
+    written = isinstance(value, Constant) or isinstance(other, Constant)  # read as what they stand beside
+    if {type(value.kind), type(other.kind)} == {Day, Moment} and not written:
+        value, other = dates.moment_of(value), dates.moment_of(other)
+    return conditions.compare(name, value, other)
 
 
 _RULES: dict[type, Rule] = {
@@ -322,5 +330,7 @@ def _hint(node: Any) -> str:
             return "ask it as a question of its own, and write its answer here"
         case exp.CurrentDate() | exp.CurrentTimestamp():
             return "write the date"
+        case exp.SimilarTo() | exp.RegexpFullMatch():
+            return "write REGEXP_MATCHES(x, '^…$')"
         case _:
             return MORE

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from discreet.errors import InvalidQuery
 from discreet.sql.algebra import conditions, functions
 from discreet.sql.algebra.expression import Expression, Slot, Unsupported, all_of, constant, leaves_of, substitute
 from discreet.sql.algebra.kinds import Fixed, Nothing
@@ -24,7 +25,7 @@ from discreet.sql.algebra.rows import (
     unit_type,
 )
 from discreet.sql.algebra.rules import Limits
-from discreet.sql.text.aggregates import grouped_by, is_aggregate
+from discreet.sql.text.aggregates import grouped_by, held, is_aggregate
 from discreet.sql.text.expressions import Scope, condition_of, translate
 from discreet.sql.text.statement import Statement, start_of
 
@@ -96,7 +97,11 @@ class Persons:
         return [(name, value) for value, name in keys.items()]
 
     def _over_step(self, part: Any, text: Any, named: dict[Expression, Slot]) -> Expression:
-        value = translate(text, self.columns | self.names, self.statement)
+        scope = self.columns | self.names
+        try:
+            value = translate(text, scope, self.statement)
+        except InvalidQuery:  # a share of their rows: counts and sums are clamped before they are divided
+            value = translate(text, held(scope), self.statement)
         return self._checked(part, substitute(value, named), next(iter(named.values())).source)
 
     def _checked(self, node: Any, value: Expression, index: int) -> Expression:
@@ -182,9 +187,10 @@ class Persons:
                 if not call.fits:
                     raise Unsupported(f"{node.sql_name()} of {value}, too large for 64 bits", "use narrower bounds")
                 return call
-        name = node.sql_name() if isinstance(node, exp.Func) else node.key
         hint = "COUNT, SUM, AVG, MIN and MAX are; or number the rows: ROW_NUMBER() OVER (PARTITION BY unit ORDER BY …)"
-        raise Unsupported(f"{name.upper()} of one person's rows is not supported", hint)
+        if isinstance(node, exp.LogicalAnd | exp.LogicalOr):
+            hint = "count instead: COUNT_IF(condition) > 0 where one row is enough, COUNT_IF(NOT condition) = 0 for all"
+        raise Unsupported(f"{self.statement.called(node)} of one person's rows is not supported", hint)
 
     def _value(self, node: Any) -> Expression:
         value = translate(node, self.columns, self.statement)
@@ -267,7 +273,8 @@ class Persons:
             return WindowCall(name, self._value(function.this), partition, order)  # type: ignore[arg-type]
         call = self._aggregate(function)
         if call.function not in ("count", "sum", "min", "max"):
-            raise Unsupported(f"{call.function} over a window", "COUNT, SUM, MIN and MAX are supported")
+            hint = "COUNT, SUM, MIN and MAX are supported; for a mean, join SELECT unit, AVG(x) … GROUP BY unit"
+            raise Unsupported(f"{self.statement.called(function)} over a window", hint)
         return WindowCall(call.function, call.value, partition, order)
 
     def _add(self, columns: Columns, part: Any, value: Expression) -> None:

@@ -306,6 +306,9 @@ class Reader:
             return self._in(node, node.args["query"].this, source, names, negated)
         if isinstance(node, exp.Exists) and isinstance(node.this, exp.Select):
             return self._exists(node.this, source, names, negated)
+        if isinstance(node, exp.Binary) and isinstance(node.expression, exp.Any | exp.All):
+            hint = "write x IN (SELECT …), or NOT IN; or compare with each person's MIN or MAX, as a step"
+            self.refuse(node, "a comparison with ANY or ALL rows of a query is not supported on private rows", hint)
         inner = [query for query in node.find_all(exp.Select) if not isinstance(query.parent, exp.Exists)]
         scalar = [query for query in inner if not isinstance(query.parent, exp.Subquery) or _is_compared(query.parent)]
         if not scalar:
@@ -339,12 +342,15 @@ class Reader:
             test = conditions.compare("equal", value, other)
             if not inner.public and self.same_person(test, source, inner):
                 return Exists(source.rows, inner.rows, None, negated)
+            rows = source.rows
             if negated:
+                if value.nullable and not inner.public:  # null is not outside of anything, whoever's rows are empty
+                    rows = Filter(rows, conditions.opposite(conditions.is_null(value)))
                 for side in (value, other):
                     test = conditions.either(test, conditions.is_null(side)) if side.nullable else test
         except Unsupported as error:
             self.refuse(node, error.problem, error.hint)
-        return Exists(source.rows, inner.rows, test, negated)
+        return Exists(rows, inner.rows, test, negated)
 
     def _exists(self, select: exp.Select, source: Source, names: Names, negated: bool) -> Exists:
         names = self.names(select, names)
@@ -449,6 +455,8 @@ class Reader:
             if value and name not in allowed:
                 where = value[0] if isinstance(value, list) else value
                 part = where if isinstance(where, exp.Expr) else node
+                if name == "windows":
+                    self.refuse(part, "WINDOW is not supported on private rows", "write each window after its OVER")
                 if name == "joins":
                     self.refuse(part, "a join here is not supported", "write SELECT … FROM a JOIN b ON …")
                 self.refuse(part, f"{_word(name)} is not supported on private rows", "aggregate first, then use it")

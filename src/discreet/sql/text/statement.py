@@ -37,6 +37,14 @@ class Statement:
         """Raise `InvalidQuery`, pointing at the part of the text that a node came from."""
         raise InvalidQuery(problem, hint, text=self.text, start=start_of(node)) from None
 
+    def called(self, node: Any) -> str:
+        """A function as the analyst called it: BOOL_OR, where the parser has another name for it."""
+        start = node.meta.get("start") if isinstance(node, exp.Expr) else None
+        before = self.text[: start_of(node) or 0]
+        found = _CALLED.search(before) if start is None else _CALL.match(self.text, start)
+        known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
+        return (found[1] if found else node.sql_name() if known else node.name or node.key).upper()
+
     def two_questions(self, query: exp.Query, *, correlated: bool = False) -> str:
         """How to ask for what a query inside this statement gives, first, and then to write its answer there."""
         if correlated or _is_correlated(query):
@@ -54,6 +62,11 @@ class Statement:
         if not same or max(map(len, texts)) > _LONGEST_SHOWN:
             return "ask it as a question of its own, and write its answer here"
         return f"ask two questions: {texts[0]}; and then, with its answer in place of …: {texts[1]}"
+
+
+_CALL = re.compile(r"(\w+)\s*\(")
+_CALLED = re.compile(r"(\w+)\s*\(\s*(?:DISTINCT\s+)?$", re.IGNORECASE)
+"""The name of a function where it is called, and just before its first argument."""
 
 
 def _named(tree: exp.Expr) -> list[Any]:
