@@ -1,4 +1,4 @@
-"""What the site has beside its pages: the reference of commands, from their own help, and pages of decisions."""
+"""What the site has beside its written pages: references, results, notebooks; and a check that it works offline."""
 
 import re
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 from discreet.cli import cli
@@ -94,6 +95,16 @@ def _http() -> Iterator[str]:
 def _kind(schema: dict[str, Any]) -> str:
     options = [_kind(option) for option in schema.get("anyOf", [])]
     return " or ".join(dict.fromkeys(options)) or schema.get("type", "") or schema.get("$ref", "any").rpartition("/")[2]
+
+
+_LOADED = re.compile(r"""<(?:link\b[^>]*? href|(?:script|img|iframe)\b[^>]*? src)=["']?https?://[^>]*>""")
+
+
+def on_post_build(config: Any) -> None:
+    """Refuse a site that loads anything from elsewhere: it must work offline."""
+    for page in Path(config.site_dir).rglob("*.html"):
+        if loaded := _LOADED.search(page.read_text("utf-8")):
+            raise PluginError(f"{page.relative_to(config.site_dir)} loads from another host: {loaded[0]}")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -220,3 +221,30 @@ def test_every_page_is_in_the_contents():
     named = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in SITE:
         assert f": {page.relative_to(ROOT / 'docs')}" in named, page
+
+
+# The site, opened as a file
+
+
+def test_search_works_in_a_site_that_is_opened_as_a_file(browser, tmp_path):
+    """Browsers start no worker there, so the site has its own stand-in, with messages and scripts as a worker has them."""
+    config = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert "- site/iframe-worker.js" in config
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "first.js").write_text("var first = 40;")
+    (tmp_path / "assets" / "second.js").write_text("var second = first + 1;")
+    (tmp_path / "assets" / "worker.js").write_text(
+        "addEventListener('message', async (event) => {"
+        " await importScripts('assets/first.js', 'assets/second.js'); postMessage(second + event.data); });"
+    )
+    shutil.copy(ROOT / "docs" / "site" / "iframe-worker.js", tmp_path)
+    (tmp_path / "page.html").write_text(
+        "<!doctype html><script src='iframe-worker.js'></script><body><script>"
+        "const worker = new Worker('assets/worker.js'), answers = []; globalThis.discreet = answers;"
+        "worker.addEventListener('message', (event) => answers.push(event.data)); worker.postMessage(1);"
+        "</script>"
+    )
+    browser.open((tmp_path / "page.html").as_uri())
+    browser.wait("answers.length > 0")
+    assert browser.run("answers") == [42]
+    assert not browser.complaints()
