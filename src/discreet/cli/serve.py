@@ -223,6 +223,10 @@ def demo(folder: Path | None, is_served: bool, port: int, as_json: bool) -> None
     It takes the hospital that `make demo` left in demo-out/hospital, and makes a small town in demo-out/town where
     there is none. Each start has a new ledger, which only made-up people allow. --serve needs discreet[server].
     """
+    if is_served:
+        from discreet.server.run import Address, require_server, serve
+
+        require_server()
     policy = prepare(folder)
     tokens = make_tokens(policy)
     facts: dict[str, Any] = {"policy": str(policy), "console": f"http://127.0.0.1:{port}/", "tokens": tokens}
@@ -237,8 +241,6 @@ def demo(folder: Path | None, is_served: bool, port: int, as_json: bool) -> None
         if not is_served:
             click.echo(f"open the console with: discreet demo --serve --folder {policy.parent}", err=True)
     if is_served:
-        from discreet.server.run import Address, serve
-
         serve([str(policy)], Address(port=port))
 
 
