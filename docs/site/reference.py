@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from json import loads
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,17 @@ _ROOT = Path(__file__).resolve().parents[2]
 API = (
     "discreet", "discreet.dataset", "discreet.requests", "discreet.curator.answer", "discreet.curator.policy",
     "discreet.mechanisms", "discreet.privacy", "discreet.privacy.accounting", "discreet.noise", "discreet.local",
-    "discreet.learning", "discreet.fairness", "discreet.anonymity", "discreet.claims", "discreet.client.remote",
-    "discreet.errors",
+    "discreet.local.collection.survey", "discreet.learning", "discreet.learning.federated", "discreet.synthetic.result",
+    "discreet.synthetic.commuting", "discreet.fairness", "discreet.fairness.repair", "discreet.anonymity",
+    "discreet.anonymity.models", "discreet.attacks", "discreet.gallery", "discreet.claims", "discreet.report",
+    "discreet.client.remote", "discreet.errors",
 )  # fmt: skip
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are generated."""
     files.append(File.generated(config, "reference/cli.md", content="\n".join(_commands())))
-    listed = "\n\n".join(f"::: {name}" for name in API)
+    listed = "\n\n".join(f"::: {name}" for module in API for name in (module, *_lazy(module)))
     files.append(File.generated(config, "reference/api.md", content=f"# Python\n\n{listed}\n"))
     files.append(File.generated(config, "reference/http.md", content="\n".join(_http())))
     files.append(File.generated(config, "results.md", content=_results()))
@@ -33,6 +36,14 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content="\n".join(_notebook(notebook))))
         files.append(File.generated(config, f"notebooks/{notebook.name}", content=notebook.read_text("utf-8")))
     return files
+
+
+def _lazy(name: str) -> Iterator[str]:
+    """Names that a package imports when they are first used: where they are defined."""
+    module = import_module(name)
+    if hasattr(module, "__getattr__") and name != "discreet":  # whose own names are those of modules in the list
+        for member in sorted(set(getattr(module, "__all__", ())) - set(vars(module))):
+            yield f"{getattr(module, member).__module__}.{member}"
 
 
 def _results() -> str:

@@ -143,7 +143,7 @@ REGIONS, DRAWS = "four numbers a region, a million rows", "a million Laplace dra
 EPOCH = "60 → 1000 → 10, lot 600, one epoch"
 FIGURES = {
     # the row of the table: what its numbers are, in their order
-    "four numbers a region": [
+    "four numbers per region": [
         ("curator", REGIONS, "discreet"),
         ("curator", REGIONS, "SmartNoise SQL"),
         ("curator", REGIONS, "DuckDB, no privacy (limit)"),
@@ -221,6 +221,20 @@ def test_every_page_is_in_the_contents():
     named = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in SITE:
         assert f": {page.relative_to(ROOT / 'docs')}" in named, page
+
+
+IN_PARENT = {"discreet.attacks.audit", "discreet.attacks.membership", "discreet.learning.classical"}
+
+
+def test_the_reference_has_every_package_with_public_names():
+    source = ROOT / "src"
+    packages = {
+        ".".join(path.parent.relative_to(source).parts)
+        for path in source.rglob("__init__.py")
+        if re.search(r"^__all__", path.read_text("utf-8"), re.MULTILINE)
+    }
+    text = (ROOT / "docs" / "site" / "reference.py").read_text("utf-8")
+    assert packages - IN_PARENT <= set(re.findall(r'"(discreet[\w.]*)",', text))
 
 
 # The site, opened as a file
