@@ -85,7 +85,7 @@ def _limits(**stated: Any) -> "Limits":
     return Limits(**{name: value for name, value in stated.items() if value is not None})
 
 
-@click.group()
+@click.group(cls=show.Group)
 def token() -> None:
     """Create, list and revoke the access tokens of a dataset."""
 
