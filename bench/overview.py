@@ -96,7 +96,7 @@ def overview(folder: Path) -> Page:
     for result in results:
         about = result["machine"]
         parts += [
-            Heading(result["title"]),
+            Heading(_heading(result)),
             Text(f"{about['date']}, {about['cores']} cores, {about['system']}, median of {result['rounds']} rounds."),
             Grid(HEAD, [case.cells() for case in cases(result)]),
             *charts(result),
@@ -105,6 +105,11 @@ def overview(folder: Path) -> Page:
             bars = [(bar["case"], bar["promise"], number(bar["value"]), bar["verdict"]) for bar in result["bars"]]
             parts.append(Grid(("case", "bar", "measured", "verdict"), bars))
     return Page("Beside peers and limits", parts, lead=lead(results))
+
+
+def _heading(result: dict[str, Any]) -> str:
+    title = str(result["title"])
+    return title[0].upper() + title[1:]
 
 
 def lead(results: Sequence[dict[str, Any]]) -> str:
@@ -124,7 +129,7 @@ def markdown(folder: Path) -> str:
     results = read(folder)
     lines = ["# Results", "", lead(results), ""]
     for result in results:
-        lines += [f"## {result['title']} {{#{result['name']}}}", "", *_table(HEAD, [c.cells() for c in cases(result)])]
+        lines += [f"## {_heading(result)} {{#{result['name']}}}", "", *_table(HEAD, [c.cells() for c in cases(result)])]
         lines += [f'<div class="picture">{chart.svg()}</div>\n' for chart in charts(result)]
         bars = [(bar["case"], bar["promise"], number(bar["value"]), bar["verdict"]) for bar in result["bars"]]
         lines += _table(("case", "bar", "measured", "verdict"), bars) if bars else []

@@ -69,7 +69,10 @@ def test_an_answer_and_its_receipt(data):
 def test_a_plan_says_in_a_line_what_it_costs_and_in_a_notebook_what_it_does(data):
     plan = data.plan(Question(SQL, epsilon="0.5"))
     assert repr(plan) == f"<QueryPlan {plan.digest[:12]} at ε 0.5: {SQL}>"
-    assert "costs ε 0.5" in plan._repr_html_()
+    shown = plan._repr_html_()
+    assert "<b>costs ε 0.5</b>" in shown
+    assert "&#x27;&lt;b&gt;Rome&#x27;" in shown  # a line of its own for each, which wraps: no block of code
+    assert "<pre" not in shown
 
 
 def test_a_picture_of_an_answer_is_a_value_and_a_file(data, tmp_path):

@@ -1,13 +1,15 @@
-"""What the site has beside its pages: the reference of commands, from their own help, and pages of decisions."""
+"""What the site has beside its written pages: references, results, notebooks; and a check that it works offline."""
 
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from json import loads
 from pathlib import Path
 from typing import Any
 
 import click
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 from discreet.cli import cli
@@ -16,15 +18,17 @@ _ROOT = Path(__file__).resolve().parents[2]
 API = (
     "discreet", "discreet.dataset", "discreet.requests", "discreet.curator.answer", "discreet.curator.policy",
     "discreet.mechanisms", "discreet.privacy", "discreet.privacy.accounting", "discreet.noise", "discreet.local",
-    "discreet.learning", "discreet.fairness", "discreet.anonymity", "discreet.claims", "discreet.client.remote",
-    "discreet.errors",
+    "discreet.local.collection.survey", "discreet.learning", "discreet.learning.federated", "discreet.synthetic.result",
+    "discreet.synthetic.commuting", "discreet.fairness", "discreet.fairness.repair", "discreet.anonymity",
+    "discreet.anonymity.models", "discreet.attacks", "discreet.gallery", "discreet.claims", "discreet.report",
+    "discreet.client.remote", "discreet.errors",
 )  # fmt: skip
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are generated."""
     files.append(File.generated(config, "reference/cli.md", content="\n".join(_commands())))
-    listed = "\n\n".join(f"::: {name}" for name in API)
+    listed = "\n\n".join(f"::: {name}" for module in API for name in (module, *_lazy(module)))
     files.append(File.generated(config, "reference/api.md", content=f"# Python\n\n{listed}\n"))
     files.append(File.generated(config, "reference/http.md", content="\n".join(_http())))
     files.append(File.generated(config, "results.md", content=_results()))
@@ -32,6 +36,14 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, f"notebooks/{notebook.stem}.md", content="\n".join(_notebook(notebook))))
         files.append(File.generated(config, f"notebooks/{notebook.name}", content=notebook.read_text("utf-8")))
     return files
+
+
+def _lazy(name: str) -> Iterator[str]:
+    """Names that a package imports when they are first used: where they are defined."""
+    module = import_module(name)
+    if hasattr(module, "__getattr__") and name != "discreet":  # whose own names are those of modules in the list
+        for member in sorted(set(getattr(module, "__all__", ())) - set(vars(module))):
+            yield f"{getattr(module, member).__module__}.{member}"
 
 
 def _results() -> str:
@@ -94,6 +106,16 @@ def _http() -> Iterator[str]:
 def _kind(schema: dict[str, Any]) -> str:
     options = [_kind(option) for option in schema.get("anyOf", [])]
     return " or ".join(dict.fromkeys(options)) or schema.get("type", "") or schema.get("$ref", "any").rpartition("/")[2]
+
+
+_LOADED = re.compile(r"""<(?:link\b[^>]*? href|(?:script|img|iframe)\b[^>]*? src)=["']?https?://[^>]*>""")
+
+
+def on_post_build(config: Any) -> None:
+    """Refuse a site that loads anything from elsewhere: it must work offline."""
+    for page in Path(config.site_dir).rglob("*.html"):
+        if loaded := _LOADED.search(page.read_text("utf-8")):
+            raise PluginError(f"{page.relative_to(config.site_dir)} loads from another host: {loaded[0]}")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

@@ -148,7 +148,8 @@ class MissingExtra(DiscreetError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(f"{package} is not installed; run: pip install 'discreet[{extra}]'")
+        verb = "are" if " and " in package else "is"
+        super().__init__(f"{package} {verb} not installed; run: pip install 'discreet[{extra}]'")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (type(self), str(self), self.__dict__)

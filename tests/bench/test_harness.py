@@ -282,3 +282,8 @@ def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit, match="2"):
         command.main(["nonsense"])
     assert "unknown comparison nonsense; known are noise" in capsys.readouterr().err
+
+
+def test_the_page_of_benchmarks_names_every_comparison() -> None:
+    text = (ROOT / "bench" / "README.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(command.COMPARISONS)

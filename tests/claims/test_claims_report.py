@@ -30,6 +30,7 @@ def test_every_figure_is_as_predicted(name):
     (result,) = results([name], QUICK)
     assert result.holds, [figure.row() for figure in result.evidence.figures if not figure.holds]
     json.dumps(result.to_json(), allow_nan=False)
+    assert result.charts
     assert "<h2" in page([result], QUICK).html()
 
 

@@ -66,6 +66,14 @@ def test_files_of_somebody_else_are_left_alone(demo, tmp_path):
     assert (tmp_path / "mine" / "console.toml").read_text() == "mine"
 
 
+def test_without_the_server_nothing_is_made_and_no_token_is_printed(demo, tmp_path, monkeypatch):
+    monkeypatch.setattr("discreet.server.run.find_spec", lambda package: None)
+    result = demo("--serve")
+    assert str(result.exception) == "fastapi and uvicorn are not installed; run: pip install 'discreet[server]'"
+    assert not result.stdout
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_console_opens_on_it(tmp_path):
     pytest.importorskip("uvicorn")
     command = [sys.executable, "-m", "discreet", "demo", "--serve", "--port", "0", "--json"]

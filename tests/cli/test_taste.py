@@ -52,6 +52,15 @@ def test_the_same_words_for_who_asks_and_for_json():
     assert len(helps["--analyst"]) == len(helps["--json"]) == len(helps["--force"]) == 1
 
 
+@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
+def test_no_list_of_commands_is_cut(name):
+    command = cli.get_command(click.Context(cli), name)
+    if isinstance(command, click.Group):
+        listed = command.get_help(click.Context(command, info_name=name)).partition("Commands:")[2]
+        assert len(listed.split()) > 2 * len(command.list_commands(click.Context(command)))
+        assert "..." not in listed
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_facts_come_as_json(name):
     words = [word for option in COMMANDS[name].params for word in option.opts]

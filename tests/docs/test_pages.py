@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -142,7 +143,7 @@ REGIONS, DRAWS = "four numbers a region, a million rows", "a million Laplace dra
 EPOCH = "60 → 1000 → 10, lot 600, one epoch"
 FIGURES = {
     # the row of the table: what its numbers are, in their order
-    "four numbers a region": [
+    "four numbers per region": [
         ("curator", REGIONS, "discreet"),
         ("curator", REGIONS, "SmartNoise SQL"),
         ("curator", REGIONS, "DuckDB, no privacy (limit)"),
@@ -220,3 +221,44 @@ def test_every_page_is_in_the_contents():
     named = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in SITE:
         assert f": {page.relative_to(ROOT / 'docs')}" in named, page
+
+
+IN_PARENT = {"discreet.attacks.audit", "discreet.attacks.membership", "discreet.learning.classical"}
+
+
+def test_the_reference_has_every_package_with_public_names():
+    source = ROOT / "src"
+    packages = {
+        ".".join(path.parent.relative_to(source).parts)
+        for path in source.rglob("__init__.py")
+        if re.search(r"^__all__", path.read_text("utf-8"), re.MULTILINE)
+    }
+    text = (ROOT / "docs" / "site" / "reference.py").read_text("utf-8")
+    assert packages - IN_PARENT <= set(re.findall(r'"(discreet[\w.]*)",', text))
+
+
+# The site, opened as a file
+
+
+def test_search_works_in_a_site_that_is_opened_as_a_file(browser, tmp_path):
+    """Browsers start no worker there, so the site has its own stand-in, with messages and scripts as a worker has them."""
+    config = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert "- site/iframe-worker.js" in config
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "first.js").write_text("var first = 40;")
+    (tmp_path / "assets" / "second.js").write_text("var second = first + 1;")
+    (tmp_path / "assets" / "worker.js").write_text(
+        "addEventListener('message', async (event) => {"
+        " await importScripts('assets/first.js', 'assets/second.js'); postMessage(second + event.data); });"
+    )
+    shutil.copy(ROOT / "docs" / "site" / "iframe-worker.js", tmp_path)
+    (tmp_path / "page.html").write_text(
+        "<!doctype html><script src='iframe-worker.js'></script><body><script>"
+        "const worker = new Worker('assets/worker.js'), answers = []; globalThis.discreet = answers;"
+        "worker.addEventListener('message', (event) => answers.push(event.data)); worker.postMessage(1);"
+        "</script>"
+    )
+    browser.open((tmp_path / "page.html").as_uri())
+    browser.wait("answers.length > 0")
+    assert browser.run("answers") == [42]
+    assert not browser.complaints()

@@ -316,6 +316,16 @@ def test_the_number_at_the_end_of_a_bar_stays_in_the_picture(value):
     assert most <= chart.picture().width
 
 
+@pytest.mark.parametrize("kind", [Intervals, Line])
+def test_the_last_number_of_an_axis_stays_in_the_picture(kind):
+    ends = [0.0, 26_000.0, 260_000.0]
+    mark = Intervals(["a", "b", "c"], ends) if kind is Intervals else Line(ends, ends)
+    picture = Chart("t", [mark]).picture()
+    for word in picture.shapes:
+        if isinstance(word, Words) and word.anchor == "middle" and not word.turn:
+            assert word.x + 3.9 * len(word.text) <= picture.width
+
+
 def test_zero_is_never_left_out_of_an_axis():
     chart = Chart(
         "n", [Bars(["a", "b", "c"], [172_000.0, -9000.0, 3.0], low=[160_000, -19_000, -9], high=[180_000, 9, 9])]

@@ -24,7 +24,7 @@ from discreet.attacks.tables.linkage import Linkage, fingerprint, uniqueness
 from discreet.claims.claim import Evidence, Figure, Group, Run
 from discreet.exact import exp_up
 from discreet.gallery.harm import Heights, Smoking
-from discreet.report import Chart, Line
+from discreet.report import Bars, Chart, Line
 
 GROUP = Group()
 
@@ -54,12 +54,14 @@ def two_operations(run: Run) -> Evidence:
     table = coarsened(table, Hierarchy.prefixes("zip", table.column("zip")), level=2)
     ages = Hierarchy.rows("age", [(age, "<30" if age < 30 else "≥30") for age in range(120)])
     rows = coarsened(table, ages, level=1).to_pydict()
+    left = set(coarsened({"age": list(range(120))}, ages, level=1).to_pydict()["age"])
     return Evidence(
         [
             Figure.equal("columns that are left", "zip, age", ", ".join(rows)),
             Figure.equal("13053 with two digits less", "130**", rows["zip"][0]),
             Figure.equal("28 in steps of a threshold", "<30", rows["age"][0]),
-        ]
+        ],
+        [Chart("Ages that can be told apart", [Bars(["as collected", "made coarser"], [120, len(left)])])],
     )
 
 

@@ -375,6 +375,7 @@ def priors(run: Run) -> Evidence:
             Figure.equal(
                 "largest change of odds is the mechanism's own ratio", True, check.largest == channel.ratio("line")
             ),
+            Figure.at_most("largest change of log-odds at ε 1", 1 + 1e-12, math.log(check.largest)),
             Figure.equal("a mechanism that is not private is told apart", True, not broken.holds),
         ]
     )

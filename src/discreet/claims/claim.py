@@ -169,6 +169,11 @@ class Result:
             low, value, high = zip(*(figure.over_goal or () for figure in numbers), strict=True)
             bars = Bars([figure.what for figure in numbers], value, low=low, high=high, limits=[1.0] * len(value))
             return [Chart("Measured over predicted: a tick is what is predicted or allowed", [bars], y="share of it")]
+        shares = [figure for figure in self.evidence.figures if figure.low is not None]
+        if shares:
+            measured = [float(figure.measured) for figure in shares]
+            low, high = (tuple(getattr(figure, end) for figure in shares) for end in ("low", "high"))
+            return [Chart("Measured", [Bars([figure.what for figure in shares], measured, low=low, high=high)])]
         return ()
 
     def parts(self) -> list[Part]:

@@ -16,6 +16,7 @@ from discreet.errors import BudgetExceeded, InvalidQuery
 from discreet.fairness import fairness_report
 from discreet.fairness.tradeoff import generated_loans, tradeoff
 from discreet.learning.federated.crypto import agree, public, random_key
+from discreet.report import Bars, Chart
 
 GROUP = Group()
 
@@ -180,7 +181,10 @@ def security(run: Run) -> Evidence:
             except (InvalidQuery, BudgetExceeded) as error:
                 outcomes[name] = type(error).__name__
         charged = len(ledger.charges("company"))
-    pad = all(Counter(secret ^ key for key in range(16)) == Counter(range(16)) for secret in range(16))
+    seen = [Counter(secret ^ key for key in range(16)) for secret in range(16)]
+    pad = all(counts == Counter(range(16)) for counts in seen)
+    sent = [Bars([f"{word:x}" for word in range(16)], [seen[s][word] / 16 for word in range(16)], label=f"secret {s}")
+            for s in (3, 12)]  # fmt: skip
     ann, bob = random_key(run.entropy()), random_key(run.entropy(1))
     return Evidence(
         [
@@ -193,5 +197,6 @@ def security(run: Run) -> Evidence:
                 True,
                 agree(ann, public(bob), b"claim") == agree(bob, public(ann), b"claim"),
             ),
-        ]
+        ],
+        [Chart("Chance of what is sent, under a one-time pad", sent)],
     )

@@ -30,7 +30,7 @@ from discreet.mechanisms.bayesian import oblivious
 from discreet.mechanisms.channel import Channel
 from discreet.mechanisms.neighbor_graph import hamming
 from discreet.mechanisms.optimal import geometric_channel
-from discreet.report import Chart, Heat, Line
+from discreet.report import Bars, Chart, Heat, Line
 
 GROUP = Group()
 
@@ -147,7 +147,25 @@ def inversion(run: Run) -> Evidence:
             Figure.equal("from 4/5, 1/5", "11/10, -1/10", ", ".join(map(str, second))),
             Figure.equal("clipped and renormalized", "1, 0", ", ".join(map(str, clip(second)))),
             Figure.equal("projected on the simplex", "1, 0", ", ".join(map(str, project(second)))),
-        ]
+        ],
+        [
+            Chart(
+                "Shares of yes",
+                [
+                    Bars(["6 of 10 said yes", "4 of 5 said yes"], [0.6, 0.8], label="of the answers"),
+                    Bars(
+                        ["6 of 10 said yes", "4 of 5 said yes"],
+                        [float(first[0]), float(second[0])],
+                        label="by inversion",
+                    ),
+                    Bars(
+                        ["6 of 10 said yes", "4 of 5 said yes"],
+                        [float(project(shares)[0]) for shares in (first, second)],
+                        label="repaired",
+                    ),
+                ],
+            )
+        ],
     )
 
 
@@ -191,9 +209,16 @@ def maps(run: Run) -> Evidence:
     near = ibu(planar.model(), seen, **settings).shares
     far = ibu(KRRModel(truth=flat.truth, other=flat.other, size=area.size), told, **settings).shares
     distance = {name: earth_mover(shares, truth, area) for name, shares in (("planar", near), ("k-RR", far))}
+    titles = (
+        "True, people in each cell",
+        "What arrives, planar Laplace",
+        "Estimated from planar Laplace",
+        "Estimated from k-RR",
+    )
+    noisy = planar.inside(seen) / len(people)
     charts = [
-        Chart(title, [Heat(np.asarray(shares).reshape(30, 30)[::-1], aspect=1.0)])
-        for title, shares in (("True", truth), ("Planar Laplace", near), ("k-RR", far))
+        Chart(title, [Heat(np.asarray(shares).reshape(30, 30)[::-1] * len(people), aspect=1.0)])
+        for title, shares in zip(titles, (truth, noisy, near, far), strict=True)
     ]
     return Evidence(
         [

@@ -40,7 +40,7 @@ A loss is one of these, with xCOUNT after it if it is repeated:
 """
 
 
-@click.group(name="account")
+@click.group(name="account", cls=show.Group)
 def group() -> None:
     """Compose and convert privacy losses; find the least noise for a guarantee.
 

@@ -26,7 +26,7 @@ _PRIOR = click.option(
 )
 
 
-@click.group(name="channel")
+@click.group(name="channel", cls=show.Group)
 def group() -> None:
     """Compute the privacy of any finite mechanism, given as a matrix.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli.show import (
+    Group,
     analyst_option,
     checked_file,
     delta_option,
@@ -36,7 +37,7 @@ _METHODS = click.Choice(["counts", "dirichlet"])
 _PROMISES = click.Choice(["pure", "probabilistic", "approximate"])
 
 
-@click.group()
+@click.group(cls=Group)
 def group() -> None:
     """Release synthetic commuting maps: where those who work at a place live, without revealing anybody's home."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from discreet.cli.show import explained, facts, json_option, names, refuse_existing
+from discreet.cli.show import Group, explained, facts, json_option, names, refuse_existing
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _OUT = click.Path(dir_okay=False, writable=True)
@@ -53,7 +53,7 @@ page_option = click.option("-o", "--output", type=_OUT, help="Write a page with 
 force_option = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
-@click.group(name="fairness")
+@click.group(name="fairness", cls=Group)
 def group() -> None:
     """Measure disparities between groups and the cost of closing them; audit a model on private labels."""
 

@@ -35,7 +35,7 @@ from discreet.privacy.unit import words
 _POLICY = click.argument("policy", metavar="POLICY", type=click.Path())
 
 
-class _ShowUnlessTold(click.Group):
+class _ShowUnlessTold(show.Group):
     """A group whose first word may be left out: then it is `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -39,7 +39,7 @@ method_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=show.Group)
 def group() -> None:
     """Run surveys in which answers are randomized on each person's device.
 

@@ -121,7 +121,7 @@ Command = Callable[..., None]
 _MOST_CHECKED = 200  # answers; beyond, looking at the whole channel takes too long
 
 
-@click.group(name="mechanism")
+@click.group(name="mechanism", cls=show.Group)
 def group() -> None:
     """Inspect a mechanism (noise, cost, error), or release a value with it.
 

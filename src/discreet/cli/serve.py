@@ -86,7 +86,7 @@ def _limits(**stated: Any) -> "Limits":
     return Limits(**{name: value for name, value in stated.items() if value is not None})
 
 
-@click.group()
+@click.group(cls=show.Group)
 def token() -> None:
     """Create, list and revoke the access tokens of a dataset."""
 
@@ -224,6 +224,10 @@ def demo(folder: Path | None, is_served: bool, port: int, as_json: bool) -> None
     It takes the hospital that `make demo` left in demo-out/hospital, and makes a small town in demo-out/town where
     there is none. Each start has a new ledger, which only made-up people allow. --serve needs discreet[server].
     """
+    if is_served:
+        from discreet.server.run import Address, require_server, serve
+
+        require_server()
     policy = prepare(folder)
     tokens = make_tokens(policy)
     port = port or (_free_port() if is_served else 0)
@@ -239,8 +243,6 @@ def demo(folder: Path | None, is_served: bool, port: int, as_json: bool) -> None
         if not is_served:
             click.echo(f"open the console with: discreet demo --serve --folder {policy.parent}", err=True)
     if is_served:
-        from discreet.server.run import Address, serve
-
         serve([str(policy)], Address(port=port))
 
 

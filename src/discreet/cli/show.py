@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 _BARS = "▏▎▍▌▋▊▉█"
 
 
+class Group(click.Group):
+    """Commands, listed with their first sentence, however long: click cuts it at the edge of the screen."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in found if command])
+
+
 def checked_file(*endings: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     """Refuse a picture or page that could not be drawn or written, before anything is computed or released."""
 

@@ -28,7 +28,6 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
-from html import escape
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args
@@ -43,6 +42,7 @@ from discreet.privacy import loss as losses
 from discreet.privacy.accounting import guarantee
 from discreet.privacy.loss import Approximate, Loss, Pure, Together
 from discreet.privacy.unit import Neighbors, Unit
+from discreet.report.card import outline
 
 __all__ = [
     "Plan",
@@ -133,7 +133,7 @@ class PlanDisplayMixin:
 
     def _repr_html_(self) -> str:
         words: Any = self.explain()  # type: ignore[attr-defined]
-        return str(words._repr_html_()) if hasattr(words, "_repr_html_") else f"<pre>{escape(str(words))}</pre>"
+        return str(words._repr_html_()) if hasattr(words, "_repr_html_") else outline(str(words))
 
 
 class PrivatePlan(PlanDisplayMixin, ABC):

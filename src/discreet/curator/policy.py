@@ -64,7 +64,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +76,7 @@ from discreet.errors import InvalidParameter
 from discreet.exact import plain, rational, text_down
 from discreet.privacy.budget import Budget
 from discreet.privacy.unit import Neighbors, Unit
+from discreet.report.card import outline
 
 UNDECIDED = "?"
 """What a drafted policy holds where the owner must decide."""
@@ -145,7 +145,7 @@ class Policy:
         return f"<Policy {self.catalog.name}: {self.budget.describe_limit()}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(explain(self))}</pre>"
+        return outline(explain(self))
 
     @property
     def settings(self) -> str:

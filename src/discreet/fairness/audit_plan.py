@@ -203,7 +203,7 @@ class FairnessPlan(PrivatePlan):
         once = "" if person_column(self.table) is None else "; one of their rows is counted"
         width = tail(self.noise, 4 * prod(self.shape[1:-2]), 0.025)
         lines = {
-            "audits": self.text,
+            "task": self.text,
             "protects": f"{self.table.unit}{once} ({self.neighbors})",
             "cost": f"ε {text_up(self.epsilon)}" + (f" at δ {text_up(self.delta, 3)}" if self.delta else ""),
             "releases": f"{self.cells:,} noisy counts; every gap is computed from them",

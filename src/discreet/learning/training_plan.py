@@ -353,7 +353,7 @@ class TrainingPlan(PrivatePlan):
         """What training would cost and do, by name."""
         recipe, unit = self.recipe, self.table.unit
         lines = {
-            "trains": self.text.removeprefix("train "),
+            "task": self.text,
             "protects": str(unit) + ("" if unit is None or unit.key is None else "; one of their rows is used"),
             "cost": f"ε {text_up(self.epsilon)} at δ {text_up(self.delta, 3)}",
         }

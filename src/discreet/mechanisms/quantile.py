@@ -166,8 +166,9 @@ class Extreme(_PointOfRange):
     default as many as the exponential mechanism's own error at 95 %, so that the answer is seldom outside the data. Of
     fewer than `rank` values it aims at the one that all of them lie beyond.
 
-    Guarantee: ε-bounded range, hence ε-DP, under both neighbor relations. Proof. The score −dist(rank, [#{x beyond o},
-    #{x not before o}]) moves by at most 1: one added, removed or changed value moves each count by at most 1.
+    Guarantee: ε-bounded range, hence ε-DP, under both neighbor relations. Proof. Let a be the number of values beyond
+    o, and b the number of those not before o. The score −dist(rank, [a, b]) moves by at most 1, since one added,
+    removed or changed value moves each number by at most 1.
 
     >>> Extreme(epsilon=50, side="max", within=Range(lower=0, upper=100, granularity=1)).release([7] * 1000)
     7.0

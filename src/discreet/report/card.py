@@ -1,8 +1,10 @@
 """A single value as a notebook shows it: what it is in a sentence, and named facts, in HTML that needs nothing else."""
 
+import re
 from collections.abc import Mapping
 from html import escape
 
+_PAIR = re.compile(r"(\S+(?: \S+)*) {2,}(\S.*)")
 _MOST = 200  # characters of a fact
 
 
@@ -12,13 +14,41 @@ def card(title: str, sentence: str, facts: Mapping[str, str], *, more: str = "")
     >>> card("Pure", "ε-DP.", {"ε": "< 1"}).count("&lt;")
     1
     """
+    table = _table({name: _cut(words) for name, words in facts.items()}) if facts else ""
+    return f'<div class="discreet-card"><b>{escape(title)}</b> {escape(sentence)}{table}{more}</div>'
+
+
+def outline(text: str) -> str:
+    """Indented lines of text as a notebook shows them: the first in bold, notes pale, long ones wrapped.
+
+    >>> outline("costs ε 1\\nreads people\\n  where age < 3\\nnote: age is clamped").count("&lt;")
+    1
+    >>> outline("task      train a model\\nprotects  one row").count("<td")
+    1
+    """
+    pairs = [_PAIR.fullmatch(line) for line in text.splitlines()]
+    if pairs and all(pairs):  # names and values in two columns
+        (_, title), *rest = ((pair[1], pair[2]) for pair in pairs if pair)
+        return f'<div class="discreet-card"><b>{escape(title)}</b>{_table(dict(rest))}</div>'
+    first, *lines = text.splitlines() or [""]
+    return f'<div class="discreet-card"><b>{escape(first)}</b>{"".join(map(_item, lines))}</div>'
+
+
+def _table(facts: Mapping[str, str]) -> str:
     rows = "".join(
         f'<tr><th style="text-align:left;font-weight:normal;opacity:.7">{escape(name)}</th>'
-        f'<td style="text-align:left">{escape(_cut(words))}</td></tr>'
+        f'<td style="text-align:left">{escape(words)}</td></tr>'
         for name, words in facts.items()
     )
-    table = f"<table>{rows}</table>" if rows else ""
-    return f'<div class="discreet-card"><b>{escape(title)}</b> {escape(sentence)}{table}{more}</div>'
+    return f"<table>{rows}</table>"
+
+
+def _item(line: str) -> str:
+    words = line.lstrip()
+    pale = ";opacity:.7" if words.startswith("note: ") else ""
+    # a line that is wrapped goes on a little further to the right
+    style = f"margin-left:{len(line) - len(words) + 2}ch;text-indent:-2ch{pale}"
+    return f'<div style="{style}">{escape(words)}</div>'
 
 
 def meter(share: float, words: str) -> str:

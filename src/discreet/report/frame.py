@@ -45,6 +45,7 @@ def framed(
 ) -> Picture:
     """The marks with title, legend and names of the axes around them. Rows, which lie, have their values across."""
     across, up = (chart.y, "") if lying else (chart.x, chart.y)
+    right = max(right, *(word.x + WIDER * len(word.text) / 2 - width for word in _level(shapes)))
     full = left + width + right
     title = wrap(chart.title, int(full / BOLD)) or [""]
     legend, rows = _legend(chart, full)
@@ -59,6 +60,12 @@ def framed(
         size = min(SIZE, SIZE * (top + height) / (LETTER * len(up)))  # as small as it must be to be whole
         words.append(Words(13, middle, up, "middle", size=size, turn=-90, opacity=SOFT))
     return Picture(full, round(top + height + bottom), [*words, *moved(shapes, left, top)], chart.title)
+
+
+def _level(shapes: Sequence[Shape]) -> list[Words]:
+    """Words that stand around their place, such as the last number of an axis, which must not be cut; one at least."""
+    found = [shape for shape in shapes if isinstance(shape, Words) and shape.anchor == "middle" and not shape.turn]
+    return found or [Words(0.0, 0.0, "")]
 
 
 def side_axis(up: Axis, width: float) -> list[Shape]:

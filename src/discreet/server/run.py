@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -135,17 +136,22 @@ def exposed(places: Iterable[Place]) -> list[str]:
     return list(found)
 
 
+def require_server() -> None:
+    """`MissingExtra` where the extra `server` is not installed."""
+    if any(find_spec(package) is None for package in ("fastapi", "uvicorn")):
+        raise MissingExtra("fastapi and uvicorn", "server")
+
+
 def serve(
     policies: Sequence[str], address: Address, limits: Limits | None = None, *, owner_log: Path | None = None
 ) -> None:
     """Open the datasets and serve them until the process is told to stop; then finish what is under way."""
-    try:
-        import uvicorn
+    require_server()
+    import uvicorn
 
-        from discreet.server.app import create_app
-        from discreet.server.connections import Connection, most_connections
-    except ImportError:
-        raise MissingExtra("fastapi, uvicorn", "server") from None
+    from discreet.server.app import create_app
+    from discreet.server.connections import Connection, most_connections
+
     address.check()
     os.umask(0o077)
     log_to(sys.stderr, owner_log)

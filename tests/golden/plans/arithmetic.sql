@@ -4,10 +4,10 @@ SELECT SUM(cost / 2 - 3 * stay + 0.5) AS x, AVG(ROUND(cost)) AS rounded FROM vis
 costs ε 1
 reads visits, protects one person, by patient_id (add or remove one)
   one unit: at most 1 group, the weight of 10 rows in each
-  sum of (((cost / 2) - (stay * 3)) + 0.5): geometric noise, scale 150015, l1 sensitivity 50005, within ±449405 (noise only)
-  sum of floor((cost + 0.5)) about 5000: geometric noise, scale 150000, l1 sensitivity 50000, within ±449360 (noise only)
+  sum of (((cost / 2) - (stay * 3)) + 0.5): geometric noise, scale 150,015, l1 sensitivity 50,005, within ±449,405 (noise only)
+  sum of floor((cost + 0.5)) about 5000: geometric noise, scale 150,000, l1 sensitivity 50,000, within ±449,360 (noise only)
   count of floor((cost + 0.5)): geometric noise, scale 30, l1 sensitivity 10, within ±90 (noise only)
-  mean of floor((cost + 0.5)): within about ±1.10833e+06 ÷ the rows of its group (noise only); below 111 rows, no more precise than its bounds
+  mean of floor((cost + 0.5)): within about ±1,108,330 ÷ the rows of its group (noise only); below 111 rows, no more precise than its bounds
 note: a person counts as at most 10 rows: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out
 note: cost is clamped to 0 to 10000 in steps of 0.01

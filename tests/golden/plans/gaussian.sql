@@ -9,7 +9,7 @@ reads visits, protects one person, by patient_id (add or remove one)
   grouped by age (121): 121 groups, all answered
   one unit: at most 50 groups, the weight of 1 row in each
   count of rows: Gaussian noise, scale 42.2468, l2 sensitivity 7.07107, within ±83 (noise only)
-  sum of cost: Gaussian noise, scale 422468, l2 sensitivity 70710.7, within ±828022 (noise only)
+  sum of cost: Gaussian noise, scale 422,468, l2 sensitivity 70,710.7, within ±828,022 (noise only)
 note: a person counts in at most 50 groups; their other groups are dropped
 note: a person counts as at most 1 row in each group: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out

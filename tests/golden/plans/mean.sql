@@ -5,9 +5,9 @@ costs ε 1
 reads visits, protects one person, by patient_id (add or remove one)
   where (age >= 65)
   one unit: at most 1 group, the weight of 10 rows in each
-  sum of stay about 182: geometric noise, scale 3660, l1 sensitivity 1830, within ±10964 (noise only)
+  sum of stay about 182: geometric noise, scale 3,660, l1 sensitivity 1,830, within ±10,964 (noise only)
   count of stay: geometric noise, scale 20, l1 sensitivity 10, within ±60 (noise only)
-  mean of stay: within about ±27043 ÷ the rows of its group (noise only); below 75 rows, no more precise than its bounds
+  mean of stay: within about ±27,043 ÷ the rows of its group (noise only); below 75 rows, no more precise than its bounds
 note: a person counts as at most 10 rows: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out
 note: stay is clamped to 0 to 365

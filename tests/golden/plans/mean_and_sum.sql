@@ -6,11 +6,11 @@ reads visits, protects one person, by patient_id (add or remove one)
   where (region in ('north', 'south', 'east', 'west'))
   grouped by region (4): 4 groups, all answered
   one unit: at most 3 groups, the weight of 10 rows in each
-  sum of cost about 5000: geometric noise, scale 450000, l1 sensitivity 150000, within ±1.34808e+06 (noise only)
+  sum of cost about 5000: geometric noise, scale 450,000, l1 sensitivity 150,000, within ±1,348,080 (noise only)
   count of cost: geometric noise, scale 90, l1 sensitivity 30, within ±270 (noise only)
   count of rows: geometric noise, scale 90, l1 sensitivity 30, within ±270 (noise only)
-  mean of cost: within about ±3.32e+06 ÷ the rows of its group (noise only); below 332 rows, no more precise than its bounds
-  sum of cost, from the two: within ±3.32e+06 (noise only)
+  mean of cost: within about ±3,320,000 ÷ the rows of its group (noise only); below 332 rows, no more precise than its bounds
+  sum of cost, from the two: within ±3,320,000 (noise only)
 note: a person counts in at most 3 groups; their other groups are dropped
 note: a person counts as at most 10 rows in each group: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out

@@ -7,8 +7,8 @@ reads visits, protects one person, by patient_id (add or remove one)
   grouped by region (4), emergency (3): 12 groups, all answered
   one unit: at most 3 groups, the weight of 10 rows in each
   count of rows: geometric noise, scale 60, l1 sensitivity 30, within ±180 (noise only)
-  sum of age about 60: geometric noise, scale 3600, l1 sensitivity 1800, within ±10785 (noise only)
-  mean of age: within about ±26540 ÷ the rows of its group (noise only); below 222 rows, no more precise than its bounds
+  sum of age about 60: geometric noise, scale 3,600, l1 sensitivity 1,800, within ±10,785 (noise only)
+  mean of age: within about ±26,540 ÷ the rows of its group (noise only); below 222 rows, no more precise than its bounds
 note: a person counts in at most 3 groups; their other groups are dropped
 note: a person counts as at most 10 rows in each group: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out

@@ -8,7 +8,7 @@ reads visits, protects one person, by patient_id (add or remove one)
   where (region in ('north', 'south', 'east', 'west'))
   grouped by r (4): 4 groups, all answered
   one unit: at most 3 groups, the weight of 10 rows in each
-  sum of (cost * 1.2): geometric noise, scale 360000, l1 sensitivity 360000, within ±1.07846e+06 (noise only)
+  sum of (cost * 1.2): geometric noise, scale 360,000, l1 sensitivity 360,000, within ±1,078,460 (noise only)
 note: a person counts in at most 3 groups; their other groups are dropped
 note: a person counts as at most 10 rows in each group: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out

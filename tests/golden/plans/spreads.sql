@@ -6,16 +6,16 @@ reads visits, protects one person, by patient_id (add or remove one)
   where (region in ('north', 'south', 'east', 'west'))
   grouped by region (4): 4 groups, all answered
   one unit: at most 3 groups, the weight of 10 rows in each
-  sum of age about 60: geometric noise, scale 16200, l1 sensitivity 1800, within ±48531 (noise only)
+  sum of age about 60: geometric noise, scale 16,200, l1 sensitivity 1,800, within ±48,531 (noise only)
   count of rows: geometric noise, scale 270, l1 sensitivity 30, within ±809 (noise only)
-  sum of (absolute((age - 60)) * absolute((age - 60))) about 1800: geometric noise, scale 486000, l1 sensitivity 54000, within ±1.45593e+06 (noise only)
-  sum of case when not((stay is null)) then stay else null end about 182: geometric noise, scale 49410, l1 sensitivity 5490, within ±148019 (noise only)
-  sum of (absolute((case when not((stay is null)) then stay else null end - 182)) * absolute((case when not((stay is null)) then stay else null end - 182))) about 16744: geometric noise, scale 4.52115e+06, l1 sensitivity 502350, within ±1.35442e+07 (noise only)
+  sum of (absolute((age - 60)) * absolute((age - 60))) about 1800: geometric noise, scale 486,000, l1 sensitivity 54,000, within ±1,455,930 (noise only)
+  sum of case when not((stay is null)) then stay else null end about 182: geometric noise, scale 49,410, l1 sensitivity 5,490, within ±148,019 (noise only)
+  sum of (absolute((case when not((stay is null)) then stay else null end - 182)) * absolute((case when not((stay is null)) then stay else null end - 182))) about 16744: geometric noise, scale 4,521,150, l1 sensitivity 502,350, within ±13,544,200 (noise only)
   count of case when not((stay is null)) then stay else null end: geometric noise, scale 270, l1 sensitivity 30, within ±809 (noise only)
-  sum of case when not((stay is null)) then age else null end about 60: geometric noise, scale 16200, l1 sensitivity 1800, within ±48531 (noise only)
-  sum of (absolute((case when not((stay is null)) then age else null end - 60)) * absolute((case when not((stay is null)) then age else null end - 60))) about 1800: geometric noise, scale 486000, l1 sensitivity 54000, within ±1.45593e+06 (noise only)
-  sum of ((case when not((stay is null)) then stay else null end - 182) * (case when not((stay is null)) then age else null end - 60)): geometric noise, scale 2.9646e+06, l1 sensitivity 329400, within ±8.88115e+06 (noise only)
-  mean of age: within about ±119520 ÷ the rows of its group (noise only); below 996 rows, no more precise than its bounds
+  sum of case when not((stay is null)) then age else null end about 60: geometric noise, scale 16,200, l1 sensitivity 1,800, within ±48,531 (noise only)
+  sum of (absolute((case when not((stay is null)) then age else null end - 60)) * absolute((case when not((stay is null)) then age else null end - 60))) about 1800: geometric noise, scale 486,000, l1 sensitivity 54,000, within ±1,455,930 (noise only)
+  sum of ((case when not((stay is null)) then stay else null end - 182) * (case when not((stay is null)) then age else null end - 60)): geometric noise, scale 2,964,600, l1 sensitivity 329,400, within ±8,881,150 (noise only)
+  mean of age: within about ±119,520 ÷ the rows of its group (noise only); below 996 rows, no more precise than its bounds
   deviation of age: its error depends on the rows of its group and on their variance
   correlation of case when not((stay is null)) then stay else null end and case when not((stay is null)) then age else null end: its error depends on the rows of its group and on their variance
 warning: a deviation of age over fewer than 4,974 rows is no more precise than its bounds

@@ -4,7 +4,7 @@ SELECT SUM(cost) AS total FROM visits
 costs ε 1
 reads visits, protects one person, by patient_id (add or remove one)
   one unit: at most 1 group, the weight of 10 rows in each
-  sum of cost: geometric noise, scale 100000, l1 sensitivity 100000, within ±299573 (noise only)
+  sum of cost: geometric noise, scale 100,000, l1 sensitivity 100,000, within ±299,573 (noise only)
 note: a person counts as at most 10 rows: if they have more, each row weighs less, so counts and sums shrink, but averages and shares do not
 note: rows without patient_id are left out
 note: cost is clamped to 0 to 10000 in steps of 0.01

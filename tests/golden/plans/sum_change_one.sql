@@ -7,7 +7,7 @@ reads staff, protects one row (change one)
   where (role in ('nurse', 'doctor'))
   grouped by role (2): 2 groups, all answered
   one unit: at most 1 group, the weight of 1 row in each
-  sum of salary: geometric noise, scale 400, l1 sensitivity 400, within ±1198.5 (noise only)
+  sum of salary: geometric noise, scale 400, l1 sensitivity 400, within ±1,198.5 (noise only)
 note: salary is clamped to -100 to 200 in steps of 0.5
 note: only declared values of role are answered
 loss: Pure(epsilon=1)

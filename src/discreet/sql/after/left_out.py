@@ -200,12 +200,12 @@ def _words(
     about, least, most = (max(floor, end) for end in (gap, gap - width, gap + width))
     share = 100 * min(max(about / total, 0), 1) if total else 0.0
     also = " or lie in groups that were not named" if release.selection is not None else ""
-    what, left, room = {
-        "rows": ("rows", "a count", f"a person with more than {whole.aggregate.source.rows:,} rows"),
+    what, left, most_measured = {
+        "rows": ("rows", "a count", f"{whole.aggregate.source.rows:,} rows"),
         "people": (f"the {measurement.name}, all groups added up", "it",
-                   f"a person in more than {whole.aggregate.source.rows:,} groups"),
+                   f"{whole.aggregate.source.rows:,} groups"),
         "sum": (f"the {measurement.name}, all groups added up", "it",
-                f"a person with more than {whole.aggregate.source.rows:,} rows"),
+                f"{whole.aggregate.source.rows:,} rows"),
     }[measurement.what]  # fmt: skip
     shown = [_shown(value, step) for value in (about, total, least, most)]
     words = (
@@ -216,7 +216,7 @@ def _words(
         return f"{words}; where values differ in sign, that does not bound the sum of one group"
     return (
         f"{words}. Against the unbounded truth: where both intervals hold, {left} lies between the low end of its own "
-        f"and the high end plus {shown[3]} (of {room}, so many)"
+        f"and the high end plus {shown[3]}, counting at most {most_measured} of a person"
     )
 
 

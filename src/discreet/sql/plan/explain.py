@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from html import escape
 from math import ceil
 from typing import Any
 
@@ -14,6 +13,7 @@ from discreet.mechanisms.mechanism import failure_probability
 from discreet.privacy import loss as losses
 from discreet.privacy.loss import Loss
 from discreet.privacy.unit import Neighbors
+from discreet.report.card import outline
 from discreet.sql.algebra import relations
 from discreet.sql.algebra.expression import Call, Expression, Field, calls_of, clamped_slots, fields_of
 from discreet.sql.algebra.kinds import Fixed, Kind
@@ -86,7 +86,7 @@ class Explanation:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return outline(str(self))
 
 
 def explanation(
@@ -494,20 +494,21 @@ def _lines(release: dict[str, Any]) -> list[str]:
     )
     for measure in release["measures"]:
         lines.append(
-            f"  {measure['measure']}: {measure['noise']} noise, scale {measure['scale']:.6g}, "
-            f"{measure['norm']} sensitivity {measure['sensitivity']:.6g}, "
-            f"within ±{measure['error']:.6g}{_only(measure)}"
+            f"  {measure['measure']}: {measure['noise']} noise, scale {_digits(measure['scale'])}, "
+            f"{measure['norm']} sensitivity {_digits(measure['sensitivity'])}, "
+            f"within ±{_digits(measure['error'])}{_only(measure)}"
         )
     for counts in release.get("histograms", ()):
         lines.append(
-            f"  histogram of {counts['of']}, {counts['bins']} counts: geometric noise, scale {counts['scale']:.6g}, l1 "
-            f"sensitivity {counts['sensitivity']:.6g}, within ±{counts['error']:.6g}"
+            f"  histogram of {counts['of']}, {counts['bins']} counts: geometric noise, "
+            f"scale {_digits(counts['scale'])}, l1 sensitivity {_digits(counts['sensitivity'])}, "
+            f"within ±{_digits(counts['error'])}"
         )
     for top in release.get("most frequent", ()):
         many = "most frequent value" if top["places"] == 1 else f"{top['places']} most frequent values"
         lines.append(
             f"  {many} of {top['of']}, of {top['values']:,} declared: chosen with ε {text_up(top['epsilon'])}, l1 "
-            f"sensitivity {top['sensitivity']:.6g}, a count at most {top['error']:.4g} below the one due"
+            f"sensitivity {_digits(top['sensitivity'])}, a count at most {top['error']:.4g} below the one due"
         )
     for choice in release.get("choices", ()):
         aim = (
@@ -523,7 +524,7 @@ def _lines(release: dict[str, Any]) -> list[str]:
     for number in release["numbers"]:
         if "error × rows" in number:
             few = f"; below {number['rows needed']:,} rows, no more precise than its bounds"
-            error = f"within about ±{number['error × rows']:.6g} ÷ the rows of its group{_only(number)}"
+            error = f"within about ±{_digits(number['error × rows'])} ÷ the rows of its group{_only(number)}"
             lines.append(f"  {number['number']}: {error}{few if number['rows needed'] > 1 else ''}")
         elif "bin" in number or "place" in number:
             continue
@@ -532,5 +533,15 @@ def _lines(release: dict[str, Any]) -> list[str]:
         elif number["error"] is None:
             lines.append(f"  {number['number']}: its error depends on the rows of its group and on their variance")
         elif number["number"] not in measured:
-            lines.append(f"  {number['number']}, from the two: within ±{number['error']:.6g}{_only(number)}")
+            lines.append(f"  {number['number']}, from the two: within ±{_digits(number['error'])}{_only(number)}")
     return lines
+
+
+def _digits(value: Number) -> str:
+    """Six digits of a number, without an exponent as far as people read it.
+
+    >>> _digits(1487779.6), _digits(599146), _digits(0.25), _digits(1e30)
+    ('1,487,780', '599,146', '0.25', '1e+30')
+    """
+    rounded = float(f"{float(value):.6g}")
+    return f"{rounded:,.0f}" if 1e6 <= abs(rounded) < 1e15 else f"{rounded:,.6g}"
