@@ -497,8 +497,8 @@ class Dataset:
         plan = (planner or self.plan)(settled)
         if before is not None:
             before(plan)
-        found = self._release(plan, analyst=analyst, request=key)
-        return [replace(answer, notes=(note, *answer.notes)) if note else answer for answer in found]
+        result = self._release(plan, analyst=analyst, request=key)
+        return [replace(answer, notes=(note, *answer.notes)) if note else answer for answer in result]
 
     def first_step(self, request: Question) -> "QueryPlan | None":
         """The plan of the release that finds sizes first, where ε and an error are stated (`settle`); None without."""
@@ -548,7 +548,7 @@ class Dataset:
         if cached is None:
             raise InternalError("what was released is not cached")
         try:
-            found, confidence = second_epsilon(
+            result, confidence = second_epsilon(
                 first, first.noisy_tables(cached[1]), wanted, most * (1 - FIRST_SHARE),
                 lambda epsilon: self.plan(replace(alone, epsilon=epsilon)), request.confidence,
             )  # fmt: skip
@@ -560,7 +560,7 @@ class Dataset:
         )
         if is_estimated(first):
             note += ", and so may variances, correlations, regressions and quantiles: their intervals say how far"
-        return replace(alone, epsilon=max(found, self.policy.least_epsilon), confidence=confidence), note
+        return replace(alone, epsilon=max(result, self.policy.least_epsilon), confidence=confidence), note
 
     def _query_plan(self, request: Question) -> "QueryPlan":
         from discreet.sql.plan.planner import Terms, plan

@@ -75,12 +75,12 @@ def neighbors(run: Run) -> Evidence:
     def histogram(people: tuple[str, ...]) -> list[int]:
         return [people.count(cell) for cell in "abc"]
 
-    found = {r: sensitivity(histogram, domain="abc", size=3, neighbors=r).value for r in (_ADD, _CHANGE)}
-    noise = {r: Geometric(epsilon="0.8", sensitivity=int(found[r])).scale for r in found}
+    results = {r: sensitivity(histogram, domain="abc", size=3, neighbors=r).value for r in (_ADD, _CHANGE)}
+    noise = {r: Geometric(epsilon="0.8", sensitivity=int(results[r])).scale for r in results}
     return Evidence(
         [
-            Figure.equal("one person is added or removed", 1, found[_ADD]),
-            Figure.equal("one person is changed", 2, found[_CHANGE]),
+            Figure.equal("one person is added or removed", 1, results[_ADD]),
+            Figure.equal("one person is changed", 2, results[_CHANGE]),
             Figure.equal("noise that the second needs, relative to the first", 2, noise[_CHANGE] / noise[_ADD]),
         ]
     )

@@ -34,12 +34,12 @@ def _selected() -> Any:
 @GROUP.claim("F1", "Statistical parity compares how often groups are selected, with sizes, gap, ratio and interval.")
 def statistical_parity(run: Run) -> Evidence:
     """Counts that one can check by hand."""
-    found = _selected().gap("statistical parity")
+    result = _selected().gap("statistical parity")
     return Evidence(
         [
-            Figure.covered("difference", 0.3, found.difference.value, found.difference.low, found.difference.high),
-            Figure.equal("difference of 120/200 and 60/200", 0.3, found.difference.value, within=1e-12),
-            Figure.equal("ratio", 0.5, found.ratio.value, within=1e-12),
+            Figure.covered("difference", 0.3, result.difference.value, result.difference.low, result.difference.high),
+            Figure.equal("difference of 120/200 and 60/200", 0.3, result.difference.value, within=1e-12),
+            Figure.equal("ratio", 0.5, result.ratio.value, within=1e-12),
         ]
     )
 
@@ -68,7 +68,7 @@ def conditional_parity(run: Run) -> Evidence:
 def equalized_odds(run: Run) -> Evidence:
     """Rates of right and wrong selections, by group."""
     view = _selected()
-    found = view.gap("equalized odds")
+    result = view.gap("equalized odds")
     return Evidence(
         [
             Figure.equal(
@@ -77,7 +77,7 @@ def equalized_odds(run: Run) -> Evidence:
             Figure.equal(
                 "true positive rate, round", 0.75, view.rate("true positive rate", "round").value, within=1e-12
             ),
-            Figure.equal("gap", 0.15, found.difference.value, within=1e-12),
+            Figure.equal("gap", 0.15, result.difference.value, within=1e-12),
         ]
     )
 
@@ -154,11 +154,11 @@ def private_audit(run: Run) -> Evidence:
         predictions = {"id": np.arange(n), "prediction": said}
         answer = data.audit_fairness("people", predictions, label="y", group="a", epsilon="0.5", confidence="0.999999")
     truth = fairness_report({"y": label, "p": said, "a": group}, label="y", prediction="p", group="a").views[0]
-    exact, found = truth.gap("equal accuracy").difference.value, answer.gap("equal accuracy", "table").difference
+    exact, result = truth.gap("equal accuracy").difference.value, answer.gap("equal accuracy", "table").difference
     return Evidence(
         [
-            Figure.covered("difference in accuracy", exact, found.value, found.low, found.high),
-            Figure.at_most("width of the interval", 0.1, found.high - found.low),
+            Figure.covered("difference in accuracy", exact, result.value, result.low, result.high),
+            Figure.at_most("width of the interval", 0.1, result.high - result.low),
             Figure.equal("ε left of 1", 0.5, answer.receipt.remaining),
         ]
     )

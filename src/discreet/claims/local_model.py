@@ -66,8 +66,8 @@ def unbiasing(run: Run) -> Evidence:
     bias = max(abs(float(oracle.channel().matrix[x].astype(float) @ z) - x) for x in (0, 1))
     answers, stream, covered = np.arange(n) % 4 == 0, run.entropy(), 0
     for _ in range(200):
-        found = oracle.estimate(oracle.tally(oracle.randomize(answers, entropy=stream)), reports=n)
-        low, high = found.interval("0.95", simultaneous=False)
+        result = oracle.estimate(oracle.tally(oracle.randomize(answers, entropy=stream)), reports=n)
+        low, high = result.interval("0.95", simultaneous=False)
         covered += bool(low[1] <= 0.25 <= high[1])
     deviation = math.sqrt(oracle.variance(0.25) / n)
     return Evidence(
@@ -174,12 +174,12 @@ def iterative_bayesian_update(run: Run) -> Evidence:
     """An asymmetric channel, from several starts."""
     model, counts = DenseModel([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.0, 0.3, 0.7]]), [50, 30, 40]
     rng = np.random.default_rng(run.seed)
-    found = [
+    results = [
         ibu(model, counts, start=start, iterations=20_000, stop="gain", tolerance="1e-15")
         for start in (None, *rng.dirichlet(np.ones(3), 4))
     ]
-    apart = max(float(np.abs(one.shares - found[0].shares).max()) for one in found)
-    climb = min(float(np.diff(one.likelihoods).min()) for one in found)
+    apart = max(float(np.abs(one.shares - results[0].shares).max()) for one in results)
+    climb = min(float(np.diff(one.likelihoods).min()) for one in results)
     plain = ibu(model, counts, iterations=60, stop=None, accelerate=False)
     chart = Chart(
         "Log-likelihood by iteration", [Line(range(len(plain.likelihoods)), plain.likelihoods, "IBU")], x="iteration"

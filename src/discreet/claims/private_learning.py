@@ -71,14 +71,14 @@ def dp_sgd(run: Run) -> Evidence:
 )
 def cost_shape(run: Run) -> Evidence:
     """Slopes between 1,000 and 16,000 steps."""
-    found = costs(rate="0.01", multiplier=4, delta=_DELTA, steps=[1000, 16_000])
-    slope = {name: math.log(values[1] / values[0]) / math.log(16) for name, values in found.items()}
+    result = costs(rate="0.01", multiplier=4, delta=_DELTA, steps=[1000, 16_000])
+    slope = {name: math.log(values[1] / values[0]) / math.log(16) for name, values in result.items()}
     return Evidence(
         [
             Figure.equal("slope of numerical accounting", 0.5, slope["numerical (PLD)"], within=0.15),
             Figure.at_least("slope of basic composition", 0.95, slope["basic"]),
             Figure.at_least(
-                "basic over numerical at 16,000 steps", 100, found["basic"][1] / found["numerical (PLD)"][1]
+                "basic over numerical at 16,000 steps", 100, result["basic"][1] / result["numerical (PLD)"][1]
             ),
         ],
         [cost_chart(rate="0.01", multiplier=4, delta=_DELTA, steps=10_000, points=6)],
@@ -183,7 +183,7 @@ def membership(run: Run) -> Evidence:
         epsilon="1/2", delta=_DELTA, rate="1/2", examples=200, steps=60, clip=1, optimizer=Sgd(2)
     )
     private = train(network, x[members], y[members], recipe, entropy=run.entropy()).parameters
-    found = [
+    results = [
         LossThreshold(
             losses=-log_confidences(network, model, x, y), members=inside, design="coins", claimed=("1/2", _DELTA)
         ).find()
@@ -195,8 +195,8 @@ def membership(run: Run) -> Evidence:
     proven = 0.0 if bound is None else bound.epsilon
     return Evidence(
         [
-            Figure.at_least("AUC against the model without privacy", 0.6, found[0].auc().low),
-            Figure.at_most("AUC against the private model", 0.65, found[1].auc().value),
+            Figure.at_least("AUC against the model without privacy", 0.6, results[0].auc().low),
+            Figure.at_most("AUC against the private model", 0.65, results[1].auc().value),
             Figure.at_least("an audit of DP-SGD sees something (AUC)", 0.55, audit.auc().value),
             Figure.at_most("ε that it proves, at most the stated 4", 4, proven),
         ]

@@ -356,8 +356,8 @@ def history_file(environment: "os._Environ[str] | dict[str, str]") -> Path | Non
 
 def _completer(catalog: Catalog, line: Callable[[], str]) -> Callable[[str, int], str | None]:
     def complete(text: str, state: int) -> str | None:
-        found = completions(text, line(), catalog)
-        return found[state] if state < len(found) else None
+        result = completions(text, line(), catalog)
+        return result[state] if state < len(result) else None
 
     return complete
 

@@ -33,9 +33,9 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        results = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in found if command])
+            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in results if command])
 
 
 def checked_file(*endings: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

@@ -31,37 +31,37 @@ def _names(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
 
 
 def _rows_each(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[RowsEach]:
-    found: list[RowsEach] = []
+    results: list[RowsEach] = []
     for text in given:
         table, sign, most = text.rpartition("=")
         if not most.strip().isdecimal() or int(most) < 1 or (sign and not table.strip()):
             raise click.BadParameter(f"{text!r}: write 3, or with several tables visits=3")
-        found.append((table.strip() or None, int(most)))
-    return found
+        results.append((table.strip() or None, int(most)))
+    return results
 
 
 def _values(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, list[str]]:
-    found = {}
+    results = {}
     for text in given:
         name, sign, values = text.partition("=")
         if not sign or not name.strip():
             raise click.BadParameter(f"{text!r}: write ward=north,south")
-        found[name.strip()] = [value.strip() for value in values.split(",")]
-    return found
+        results[name.strip()] = [value.strip() for value in values.split(",")]
+    return results
 
 
 def _bins(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for text in given:
         name, sign, bins = text.partition("=")
         if not sign or not bins.strip():
             raise click.BadParameter(f"{text!r}: write age=10, age=0,18,65,120, or born=1950-01-01..2024-12-31")
         parts = [part.strip() for part in bins.split(",")]
         if len(parts) > 1:
-            found[name.strip()] = parts
+            results[name.strip()] = parts
         else:
-            found[name.strip()] = int(parts[0]) if parts[0].isdigit() else parts[0]
-    return found
+            results[name.strip()] = int(parts[0]) if parts[0].isdigit() else parts[0]
+    return results
 
 
 @click.command()

@@ -83,8 +83,8 @@ def lost(found: "Sequence[LostRows]", *, as_json: bool) -> Any:
 def _print(made: "LinkedTables", out: str, *, as_json: bool) -> None:
     rows = {name: table.num_rows for name, table in made.tables.items()}
     printed: dict[str, Any] = {"rows": rows} if as_json else {f"rows of {name}": many for name, many in rows.items()}
-    missed = {name: lost(found, as_json=as_json) for name, found in made.lost().items()}
-    printed |= {"lost": missed} if as_json else {f"lost of {name}": found for name, found in missed.items()}
+    missed = {name: lost(result, as_json=as_json) for name, result in made.lost().items()}
+    printed |= {"lost": missed} if as_json else {f"lost of {name}": result for name, result in missed.items()}
     facts({"folder": out, **printed, "cost": str(made.receipt)}, as_json=as_json)
 
 
@@ -176,27 +176,27 @@ _SORTED: dict[str, Callable[..., Iterator[tuple[str, Any]]]] = {
 def _one_table(tables: "Sequence[Table]", names: Sequence[str], rule: str) -> tuple[str, list[str]]:
     """The table that all these columns are of."""
     places = [_place(tables, name) for name in names]
-    found = sorted({table for table, _ in places})
-    if len(found) > 1:
-        raise click.UsageError(f"{rule}: a rule is about the rows of one table, not of {' and '.join(found)}")
-    return found[0], [column for _, column in places]
+    results = sorted({table for table, _ in places})
+    if len(results) > 1:
+        raise click.UsageError(f"{rule}: a rule is about the rows of one table, not of {' and '.join(results)}")
+    return results[0], [column for _, column in places]
 
 
 def _place(tables: "Sequence[Table]", name: str) -> tuple[str, str]:
     """The table and the column that a name means."""
-    found = [
+    results = [
         (table.name, column.name)
         for table in tables
         for column in table.columns
         if name.casefold() in (column.name.casefold(), f"{table.name}.{column.name}".casefold())
     ]
-    if not found:
+    if not results:
         listed = ", ".join(table.name for table in tables)
         raise click.UsageError(f"{name}: no column of {listed} has this name; write table.column")
-    if len(found) > 1:
-        either = " or ".join(f"{table}.{column}" for table, column in found)
+    if len(results) > 1:
+        either = " or ".join(f"{table}.{column}" for table, column in results)
         raise click.UsageError(f"{name}: more than one table has this column; write {either}")
-    return found[0]
+    return results[0]
 
 
 # Files

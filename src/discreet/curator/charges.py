@@ -129,12 +129,12 @@ def own_total(rows: Rows, account: str, analyst: str, *, before: int = MOST) -> 
 
 def own_totals(charges: Sequence[Row]) -> dict[str, Spent]:
     """What each analyst has spent after these rows, all charges of an account, in the order of their first charge."""
-    found, spellings = {analyst_name(row.who): row for row in charges}, dict[str, Row]()
+    result, spellings = {analyst_name(row.who): row for row in charges}, dict[str, Row]()
     for row in charges:
         if row.version == 1:
             spellings[row.who] = row
     totals = {}
-    for who, row in found.items():
+    for who, row in result.items():
         earlier = [old for name, old in spellings.items() if analyst_name(name) == who] if row.version == 1 else [row]
         totals[who] = sum((read_total(old.own) for old in earlier), start=Spent())
     return totals

@@ -263,13 +263,13 @@ class Ledger:
 
     def requests(self, account: str, *, since: datetime) -> dict[tuple[str, str], Charge]:
         """The charges since a time that were made for a named request, by analyst and request."""
-        found, number = dict[tuple[str, str], Charge](), MOST
+        result, number = dict[tuple[str, str], Charge](), MOST
         while page := self._store.transact(partial(_page_before, number=number, account=account, since=utc(since))):
             for row in page:
                 if row.kind == "charge" and row.why is not None:
-                    found.setdefault((row.who, row.why), Charge.of(row))
+                    result.setdefault((row.who, row.why), Charge.of(row))
             number = page[-1].number
-        return found
+        return result
 
     def accounts(self) -> list[str]:
         """The names of all accounts, in order."""

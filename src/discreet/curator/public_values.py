@@ -51,8 +51,8 @@ def with_public_values(catalog: Catalog, references: Mapping[tuple[str, str], st
     for name, private in catalog.tables.items():
         table = publics.get(name, private)
         columns = table.columns
-        found = [_resolved(catalog, table, column, references, engine) for column in columns]
-        tables.append(_with_columns(table, found))
+        results = [_resolved(catalog, table, column, references, engine) for column in columns]
+        tables.append(_with_columns(table, results))
     return Catalog(catalog.name, tables, neighbors=catalog.neighbors)
 
 
@@ -113,7 +113,7 @@ def _facts(table: Table, engine: "PublicEngine") -> Table:
 
 def _repeats(table: Table, facts: dict[str, Any], engine: "PublicEngine") -> tuple[int, ...]:
     """How many rows there are, and of each column how many rows share a value at most (a bound in large tables)."""
-    dialect, found = dialect_of(engine.dialect), [facts["entries"]]
+    dialect, result = dialect_of(engine.dialect), [facts["entries"]]
     for place, column in enumerate(table.columns):
         most = facts[f"present{place}"] - facts[f"distinct{place}"] + 1
         if most > 1 and facts["entries"] <= _MOST_ROWS:
@@ -122,8 +122,8 @@ def _repeats(table: Table, facts: dict[str, Any], engine: "PublicEngine") -> tup
             counts = f"SELECT count(*) AS n FROM {dialect.sub(rows)} GROUP BY v"  # noqa: S608
             sql = f"SELECT max(n) AS most FROM {dialect.sub(counts)}"  # noqa: S608
             ((most,),) = (row.values() for row in engine.fetch_public(sql, table.name).to_pylist())
-        found.append(most)
-    return tuple(found)
+        result.append(most)
+    return tuple(result)
 
 
 def _with_facts(table: Table, column: Column, place: int, facts: dict[str, Any], engine: "PublicEngine") -> Column:
@@ -145,8 +145,8 @@ def _distinct(table: Table, column: Column, engine: "PublicEngine") -> list[Valu
     quoted = dialect_of(engine.dialect).quoted
     name = quoted(column.name)
     sql = f"SELECT DISTINCT {name} AS v FROM {quoted(table.name)} WHERE {name} IS NOT NULL ORDER BY v"  # noqa: S608
-    found = engine.fetch_public(f"{sql} LIMIT {MOST_VALUES + 1}", table.name).column("v").to_pylist()
-    return [value.isoformat() if isinstance(value, date) else value for value in found]
+    result = engine.fetch_public(f"{sql} LIMIT {MOST_VALUES + 1}", table.name).column("v").to_pylist()
+    return [value.isoformat() if isinstance(value, date) else value for value in result]
 
 
 def _changed(column: Column, **changes: Any) -> Column:

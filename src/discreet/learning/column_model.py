@@ -156,8 +156,8 @@ def _flags(values: Any) -> NDArray[np.float64]:
     meaning = {"true": 1.0, "t": 1.0, "1": 1.0, "yes": 1.0, "false": 0.0, "f": 0.0, "0": 0.0, "no": 0.0}
     of_value = [meaning.get(_key(value).lower(), np.nan) for value in encoded.dictionary.to_pylist()] + [np.nan]
     codes = encoded.indices.fill_null(len(of_value) - 1).to_numpy(zero_copy_only=False)
-    found: NDArray[np.float64] = np.array(of_value)[codes]
-    return found
+    result: NDArray[np.float64] = np.array(of_value)[codes]
+    return result
 
 
 def _numbers(values: Any, column: Column) -> NDArray[np.float64]:

@@ -95,14 +95,14 @@ def worst_by_distance(matrix: Matrix, distances: Matrix) -> list[Place]:
     if matrix.dtype != object:
         return _worst_float_by_distance(matrix, distances.astype(np.float64))
     scaled, _ = integers(matrix)
-    found: dict[Any, Place] = {}
+    results: dict[Any, Place] = {}
     for x in range(len(scaled)):
         for d in set(distances[x].tolist()) - {math.inf}:
             ys = np.flatnonzero((distances[x] == d) & (np.arange(len(scaled)) != x))
             here = _largest(scaled, [(np.full(scaled.shape[1], x), ys[scaled[ys].argmin(axis=0)])]) if len(ys) else None
-            if here and (d not in found or _exceeds(scaled, here, found[d])):
-                found[d] = here
-    return list(found.values())
+            if here and (d not in results or _exceeds(scaled, here, results[d])):
+                results[d] = here
+    return list(results.values())
 
 
 def rounded_up(x: Fraction | float) -> float:

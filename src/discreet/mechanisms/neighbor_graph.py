@@ -176,8 +176,8 @@ def _named_edges(pairs: object, inputs: tuple[Label, ...]) -> list[tuple[int, in
         if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
             raise InvalidChannel(f"neighbors: got {pair!r:.80}, expected a pair of inputs")
         flat += pair.tolist() if isinstance(pair, np.ndarray) else pair
-    found = positions(flat, inputs, "input in the neighbors")
-    edges = list(zip(found[::2], found[1::2], strict=True))
+    result = positions(flat, inputs, "input in the neighbors")
+    edges = list(zip(result[::2], result[1::2], strict=True))
     for i, j in edges:
         if i == j:
             raise InvalidChannel(f"neighbors: {inputs[i]!r} is paired with itself; name two different inputs")

@@ -362,13 +362,13 @@ class GroupedMode(DisplayMixin):
 
     def release(self, value: Multisets, /, *, entropy: Entropy | None = None) -> _Numbers:
         """The chosen values: one row a group, one column a place."""
-        found = _Counts.of(value, self.points)
+        result = _Counts.of(value, self.points)
         chosen = np.zeros((value.size, self.places), np.int64)
         for place in range(self.places):
-            starts, scores, copies = found.candidates()
+            starts, scores, copies = result.candidates()
             drawn = softmax_each(scores, starts, self.scale, multiplicity=copies, entropy=entropy) - starts
-            chosen[:, place] = found.value_at(drawn, entropy)
-            found = found.without(chosen[:, place])
+            chosen[:, place] = result.value_at(drawn, entropy)
+            result = result.without(chosen[:, place])
         return chosen
 
     def interval(self, confidence: Number) -> float:

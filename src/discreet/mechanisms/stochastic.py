@@ -78,15 +78,15 @@ def positions(wanted: Iterable[Any], labels: tuple[Label, ...], kind: str) -> li
     by_text: dict[str, list[int]] = {}
     for i, label in enumerate(labels):
         by_text.setdefault(str(label), []).append(i)
-    found = []
+    results = []
     for label in wanted:
         here = [exact[label]] if _hashable(label) and label in exact else by_text.get(str(label), [])
         if len(here) != 1:
             raise InvalidChannel(_unknown(label, list(by_text), kind))
         if meant.setdefault(here[0], label) != label:
             raise InvalidChannel(f"{kind}: {meant[here[0]]!r} and {label!r} both read as {labels[here[0]]!r}; name one")
-        found += here
-    return found
+        results += here
+    return results
 
 
 def read_matrix(

@@ -42,9 +42,9 @@ def _ticks(first: datetime, last: datetime) -> list[tuple[datetime, str]]:
     """The finest round ticks of which there are few enough."""
     for walk, write in _STEPS:
         from_first = (moment for moment in walk(first) if moment >= first)
-        found = list(islice(takewhile(lambda moment: moment <= last, from_first), _MOST + 1))
-        if len(found) <= _MOST:
-            return [(moment, write(moment)) for moment in found]
+        results = list(islice(takewhile(lambda moment: moment <= last, from_first), _MOST + 1))
+        if len(results) <= _MOST:
+            return [(moment, write(moment)) for moment in results]
     return []
 
 

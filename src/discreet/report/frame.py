@@ -64,8 +64,8 @@ def framed(
 
 def _level(shapes: Sequence[Shape]) -> list[Words]:
     """Words that stand around their place, such as the last number of an axis, which must not be cut; one at least."""
-    found = [shape for shape in shapes if isinstance(shape, Words) and shape.anchor == "middle" and not shape.turn]
-    return found or [Words(0.0, 0.0, "")]
+    results = [shape for shape in shapes if isinstance(shape, Words) and shape.anchor == "middle" and not shape.turn]
+    return results or [Words(0.0, 0.0, "")]
 
 
 def side_axis(up: Axis, width: float) -> list[Shape]:

@@ -100,12 +100,12 @@ def browser_tokens(request: Request) -> dict[str, Token] | None:
     check_origin(request)
     sessions: BrowserSessions = request.app.state.browsers
     places: Mapping[str, Place] = request.app.state.service.places
-    found, now = {}, datetime.now(UTC)
+    result, now = {}, datetime.now(UTC)
     for dataset, name in sessions.ids(cookie).items():
         token = next((token for token in places[dataset].tokens.all() if token.id == name), None)
         if token is not None and token.is_valid(now):
-            found[dataset] = token
-    return found
+            result[dataset] = token
+    return result
 
 
 def check_origin(request: Request) -> None:

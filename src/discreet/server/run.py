@@ -116,7 +116,7 @@ def exposed(places: Iterable[Place]) -> list[str]:
     """
     read = stat.S_IRGRP | stat.S_IROTH
     write = stat.S_IWGRP | stat.S_IWOTH
-    found = dict[str, None]()
+    result = dict[str, None]()
     for place in places:
         policy = place.policy
         secret = [policy.base / (policy.ledger or ""), place.tokens.path]
@@ -128,12 +128,12 @@ def exposed(places: Iterable[Place]) -> list[str]:
                 if path.is_file() and path.stat().st_mode & (read | write if path in secret else write):
                     words = "read or write" if path in secret else "write"
                     how = "chmod 600" if path in secret else "chmod go-w"
-                    found[f"{words} {path}: {how}"] = None
+                    result[f"{words} {path}: {how}"] = None
                 folder = path.resolve().parent
                 mode = folder.stat().st_mode
                 if mode & write and not mode & stat.S_ISVTX:  # a sticky folder keeps the files of one from others
-                    found[f"replace files in {folder}: chmod go-w"] = None
-    return list(found)
+                    result[f"replace files in {folder}: chmod go-w"] = None
+    return list(result)
 
 
 def require_server() -> None:

@@ -234,13 +234,13 @@ class LinkedPlan(PrivatePlan):
 
     def _coded(self, tables: Sequence[Any]) -> tuple[list[Ints], list[Ints]]:
         """The same, and for each row that is left out the place of its reason in `reasons`."""
-        found = [_rows(part, rows) for part, rows in zip(self.parts, tables, strict=True)]
-        known = _names([keys for keys, _, _ in (found[:1] if self.people else found)])
+        results = [_rows(part, rows) for part, rows in zip(self.parts, tables, strict=True)]
+        known = _names([keys for keys, _, _ in (results[:1] if self.people else results)])
         own, left_out = np.empty((len(known), 0), np.int64), [np.empty(0, np.int64)]
         if self.people is not None:
-            _, own, left_out[0] = found.pop(0)
+            _, own, left_out[0] = results.pop(0)
         numbers, joined = [], []
-        for (keys, codes, why), part in zip(found, self.others, strict=True):
+        for (keys, codes, why), part in zip(results, self.others, strict=True):
             who = _places(keys, known)
             here = who >= 0
             numbers.append(np.bincount(who[here], minlength=len(known)))

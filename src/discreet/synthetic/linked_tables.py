@@ -188,8 +188,8 @@ class LinkedTables:
         """Models and rows, made once: those of people first; rows of other tables behind the columns of a person."""
         if "_fitted" not in self.__dict__:
             self.__dict__["_fitted"] = tuple(self._fits(progress))
-        found: tuple[Fitted, ...] = self.__dict__["_fitted"]
-        return found
+        results: tuple[Fitted, ...] = self.__dict__["_fitted"]
+        return results
 
     def _fits(self, progress: Progress | None) -> Iterator[Fitted]:
         people, own = self._people(progress), len(self.plan.own)
@@ -252,7 +252,7 @@ class LinkedTables:
 
     def lost(self) -> dict[str, tuple[LostRows, ...]]:
         """Of each table, how many rows were left out and how many values count as missing: from noisy numbers alone."""
-        plan, found = self.plan, {}
+        plan, result = self.plan, {}
         names = [_everybody(plan) if plan.people is None else plan.people.table.name]
         names += [part.table.name for part in plan.others]
         schemas = [plan.record, *(plan.joined(part) for part in plan.others)]
@@ -261,8 +261,8 @@ class LinkedTables:
         for turn, (name, schema, measured, reasons, numbers, design) in enumerate(each):
             pairs = list(zip(reasons, numbers, strict=False))
             first = len(plan.own) if turn else 0
-            found[name] = lost_rows(schema, measured, pairs, float(design.sigma_left_out), first=first)
-        return found
+            result[name] = lost_rows(schema, measured, pairs, float(design.sigma_left_out), first=first)
+        return result
 
     def page(self) -> "Page":
         """A report from noisy numbers alone: it may be published."""

@@ -240,19 +240,19 @@ class SynthesisPlan(PrivatePlan):
         if cells := self.fine(self.guessed()):
             shift += fine_shift(cells.values(), self.sigma_of_fine(self.guessed()), self.neighbors, self.rows_each)
         measured = gaussian_within(self.multiplier, shift)
-        found = [Approximate(selection.epsilon, selection.delta) for _, selection in self.discover]
-        return Together(*found, measured) if found else measured
+        results = [Approximate(selection.epsilon, selection.delta) for _, selection in self.discover]
+        return Together(*results, measured) if results else measured
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """Read the rows, and give out noisy marginals. No value of a row makes this fail."""
         several = self.rows_each > 1
         dialect = dialect_of(engine.dialect)
         rows = engine.fetch(rows_each(self.table, self.columns, dialect, most=self.rows_each, numbered=several))
-        found = {name: _discovered(rows.column(name), selection, entropy) for name, selection in self.discover}
-        fine = self._fine(rows, self.schema(found), entropy)
-        schema = self.schema(found, fine)
+        results = {name: _discovered(rows.column(name), selection, entropy) for name, selection in self.discover}
+        fine = self._fine(rows, self.schema(results), entropy)
+        schema = self.schema(results, fine)
         codes = schema.codes_of(rows.select([column.name for column in self.columns]))
-        head: dict[str, Any] = {"found": found, "fine": fine}
+        head: dict[str, Any] = {"found": results, "fine": fine}
         measured = self._measured(codes[(codes >= 0).all(axis=1)], schema, entropy)
         first = self.design(schema) if self.recipe is None else self.recipe.first
         reasons = schema.reasons(codes)

@@ -130,11 +130,11 @@ def residuals(measurements: Sequence[Measurement], model: MarginalModel) -> tupl
     >>> residuals([Measurement((0,), np.array([4, 0]), 2.0)], Flat())
     (Residual(attributes=(0,), misfit=1.0),)
     """
-    found = []
+    results = []
     for measurement in measurements:
         gap = (model.marginal(measurement.attributes) - measurement.counts) / measurement.sigma
-        found.append(Residual(measurement.attributes, float(np.mean(gap * gap))))
-    return tuple(found)
+        results.append(Residual(measurement.attributes, float(np.mean(gap * gap))))
+    return tuple(results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +173,14 @@ def lost_rows(
     first: int = 0,
 ) -> tuple[LostRows, ...]:
     """What was lost, from noisy numbers alone: rows left out, and values of the columns from `first` on."""
-    found = [LostRows(name, rows, sigma, left_out=True) for name, rows in left_out]
+    results = [LostRows(name, rows, sigma, left_out=True) for name, rows in left_out]
     for measured in measurements:
         place = measured.attributes[0]
         attribute = schema.attributes[place]
         if len(measured.attributes) == 1 and place >= first and attribute.missing:
             rows = int(measured.counts[attribute.known])
-            found.append(LostRows(attribute.column.name, rows, measured.sigma, left_out=False))
-    return tuple(found)
+            results.append(LostRows(attribute.column.name, rows, measured.sigma, left_out=False))
+    return tuple(results)
 
 
 def area_under_curve(scores: Any, labels: Any) -> float:

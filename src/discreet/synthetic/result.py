@@ -79,14 +79,14 @@ def _summary(receipt: Receipt | None, numbers: dict[str, int]) -> list[Part]:
 
 def _told(explained: str) -> dict[str, str]:
     """What a plan says, line by line; a name that is there twice is told apart by the line before."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     last = ""
     for line in explained.splitlines():
         name, _, words = line.partition("  ")
-        key = f"{name} ({last})" if name in found else name
-        found[key] = words.strip()
+        key = f"{name} ({last})" if name in results else name
+        results[key] = words.strip()
         last = name if name not in ("useful",) else last
-    return found
+    return results
 
 
 def linked_quality(made: Sequence[tuple[str, Schema, Codes]], real: Sequence[Codes], *, title: str) -> Page:
@@ -121,8 +121,10 @@ def _lost(found: Sequence[LostRows]) -> list[Part]:
 
 
 def _misfits(schema: Schema, residuals: Sequence[Residual]) -> list[Part]:
-    found = sorted(residuals, key=lambda residual: -residual.misfit)[:_SHOWN]
-    worst = [[" × ".join(schema.names[a] for a in residual.attributes), f"{residual.misfit:.2f}"] for residual in found]
+    result = sorted(residuals, key=lambda residual: -residual.misfit)[:_SHOWN]
+    worst = [
+        [" × ".join(schema.names[a] for a in residual.attributes), f"{residual.misfit:.2f}"] for residual in result
+    ]
     told = "The mean squared gap to each noisy marginal, in units of its noise: about 1 is as near as noise allows."
     return [Text(told), Grid(["marginal", "misfit"], worst)]
 
@@ -175,20 +177,20 @@ class Quality:
         from discreet.synthetic.measure.noisy_marginals import counts
 
         sizes, many = self.schema.sizes, len(self.schema.sizes)
-        found = np.eye(many)
+        result = np.eye(many)
         for first in range(many):
             for second in range(first + 1, many):
                 table = counts(codes, sizes, (first, second)) / len(codes)
-                found[first, second] = found[second, first] = _cramer(table)
-        return found
+                result[first, second] = result[second, first] = _cramer(table)
+        return result
 
     def facts(self, target: str | None = None) -> dict[str, Any]:
         """The main numbers."""
         told: dict[str, Any] = {"real rows": len(self.real), "synthetic rows": len(self.synthetic)}
         for order in range(1, min(3, len(self.schema.sizes)) + 1):
-            found = self.closeness(order)
-            told[f"{order}-way total variation"] = round(found.mean, 4)
-            told[f"{order}-way of a fresh sample"] = round(found.floor, 4)
+            result = self.closeness(order)
+            told[f"{order}-way total variation"] = round(result.mean, 4)
+            told[f"{order}-way of a fresh sample"] = round(result.floor, 4)
         if len(self.schema.sizes) > 1:
             told["score of pairs (of 1000)"] = round(self.closeness(2).score)
         if target is not None:
@@ -197,12 +199,12 @@ class Quality:
 
     def _predicted(self, target: str) -> dict[str, Any]:
         try:
-            found = self.predicts(target)
+            result = self.predicts(target)
         except MissingExtra as missing:
             return {"area under curve": str(missing)}
         positive = f"{target} = {self._positive(target)}"
         return {
-            f"area under curve of {positive}, trained on {name} rows": round(value, 4) for name, value in found.items()
+            f"area under curve of {positive}, trained on {name} rows": round(value, 4) for name, value in result.items()
         }
 
     def _positive(self, target: str) -> str:

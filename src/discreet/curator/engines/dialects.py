@@ -535,8 +535,8 @@ def blanks() -> str:
 
     letters = "SELECT chr(CAST(i AS INTEGER)) AS c, i FROM (SELECT i FROM range(1, 55296) AS t(i))"
     with duckdb.connect(":memory:") as connection:
-        found = connection.execute(f"SELECT c FROM ({letters}) WHERE trim(c) = '' ORDER BY i").fetchall()  # noqa: S608
-    return "".join(blank for (blank,) in found)
+        result = connection.execute(f"SELECT c FROM ({letters}) WHERE trim(c) = '' ORDER BY i").fetchall()  # noqa: S608
+    return "".join(blank for (blank,) in result)
 
 
 def _of_piece(piece: str) -> str:

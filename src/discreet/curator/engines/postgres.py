@@ -265,18 +265,18 @@ def _select(connection: "Connection", table: Table, source: str) -> str:
         what = "a table with a foreign table among its parts" if foreign else what
         raise InvalidParameter(where, f"{place}, {what}", expected, "" if plain else hint)
     columns = [
-        (str(found), str(type_), bool(virtual), bool(may))
-        for found, type_, virtual, may in cursor.execute(_COLUMNS, [oid])
+        (str(result), str(type_), bool(virtual), bool(may))
+        for result, type_, virtual, may in cursor.execute(_COLUMNS, [oid])
     ]
-    names = [found for found, *_ in columns]
+    names = [result for result, *_ in columns]
     listed = []
     for column in table.columns:
-        found, type_, virtual, may = columns[find(table, column, names)]
+        result, type_, virtual, may = columns[find(table, column, names)]
         if not may:
             raise InvalidParameter(
-                where, f"{place}, whose column {found!r} this role may not read", "one it may", _GRANT
+                where, f"{place}, whose column {result!r} this role may not read", "one it may", _GRANT
             )
-        listed.append(_read(table, column, POSTGRES.quoted(found), "a virtual column" if virtual else type_))
+        listed.append(_read(table, column, POSTGRES.quoted(result), "a virtual column" if virtual else type_))
     return f"SELECT {', '.join(listed)} FROM {POSTGRES.quoted(schema)}.{POSTGRES.quoted(relation)}"  # noqa: S608
 
 

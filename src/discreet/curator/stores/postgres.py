@@ -191,8 +191,8 @@ class PostgresStore(GroupCommit):
         """Recognize the ledger, or make it, under its lock."""
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-            found = connection.execute("SELECT to_regclass('discreet_ledger.form') IS NOT NULL").fetchone()
-            if found != (True,):
+            result = connection.execute("SELECT to_regclass('discreet_ledger.form') IS NOT NULL").fetchone()
+            if result != (True,):
                 if not self._create:
                     raise LedgerUnavailable(f"there is no ledger in {self._shown}; name an existing one")
                 connection.execute(_TABLES)
@@ -330,13 +330,13 @@ class _PostgresRows:
             self._send(start)
             return
         account, analyst = self.hot
-        last, head, *found = self._send([*start, ("EXECUTE state(%s, %s)", [account, analyst])]).fetchone()
+        last, head, *result = self._send([*start, ("EXECUTE state(%s, %s)", [account, analyst])]).fetchone()
         keys: list[tuple[str, ...]] = [
             (name, account, analyst) if name == "charges" else (name, account) for name in _AHEAD
         ]
         ends = {
             key: _LastRows(tuple(Row(*row) for row in rows or ()), len(rows or ()) < most)
-            for key, rows, (_, most) in zip(keys, found, _AHEAD.values(), strict=True)
+            for key, rows, (_, most) in zip(keys, result, _AHEAD.values(), strict=True)
         }
         self._state = self._before = _State(last, {account: head and Head(*head)}, ends)
 

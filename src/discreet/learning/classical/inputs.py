@@ -67,24 +67,24 @@ def one_hot_columns(encoder: Any) -> list[list[int]]:
         return _of_transformer(encoder)
     if not _encodes(encoder):
         raise _refused(type(encoder).__name__, _EXPECTED)
-    found, start = [], 0
+    result, start = [], 0
     for width in _widths(encoder):
-        found.append(list(range(start, start + width)))
+        result.append(list(range(start, start + width)))
         start += width
-    return found
+    return result
 
 
 def _of_transformer(transformer: Any) -> list[list[int]]:
     if not hasattr(transformer, "output_indices_"):
         hint = "fit it first and give the model one_hot_columns(transformer), which cloning does not forget"
         raise _refused(f"a {type(transformer).__name__} that is not fitted", "a fitted one", hint)
-    found = []
+    results = []
     for name, part, _ in transformer.transformers_:
         last = part.steps[-1][1] if hasattr(part, "steps") else part
         if _encodes(last):
             start = transformer.output_indices_[name].start
-            found += [[start + place for place in group] for group in one_hot_columns(last)]
-    return found
+            results += [[start + place for place in group] for group in one_hot_columns(last)]
+    return results
 
 
 def _encodes(encoder: Any) -> bool:
@@ -362,14 +362,14 @@ def weights(sample_weight: Any, rows: int) -> Floats | None:
     """
     if sample_weight is None:
         return None
-    found = _floats(sample_weight, "sample_weight")
-    if found.shape != (rows,):
-        raise InvalidData(f"sample_weight.shape == {found.shape}, expected {(rows,)}!")
-    if ((found < 0) | (found > 1)).any():
+    result = _floats(sample_weight, "sample_weight")
+    if result.shape != (rows,):
+        raise InvalidData(f"sample_weight.shape == {result.shape}, expected {(rows,)}!")
+    if ((result < 0) | (result > 1)).any():
         raise InvalidData("sample_weight: got weights outside [0, 1]; divide them by a public bound")
-    if not found.any():
+    if not result.any():
         raise InvalidData("sample_weight: all weights are zero, expected some that are not")
-    return np.asarray(found, np.float64)
+    return np.asarray(result, np.float64)
 
 
 def labels(y: Any, rows: int) -> NDArray[Any]:

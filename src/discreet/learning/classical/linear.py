@@ -235,8 +235,8 @@ class Ridge(Regressor):
         penalty, start = np.zeros((v.shape[1], 1)), np.zeros((v.shape[1], 1))
         penalty[-columns:, 0] = alpha / box.half**2
         start[: v.shape[1] - columns] = mean
-        found = descended(residuals, v, y, plan, pace, start, penalty, self.entropy, weights)
-        self._keep(found[:, 0], box)
+        result = descended(residuals, v, y, plan, pace, start, penalty, self.entropy, weights)
+        self._keep(result[:, 0], box)
         self.cost_, self.ridge_ = plan.loss, 0.0
 
     def _pace(self, v: Ints, y: Ints, weights: Floats | None, plan: Steps) -> tuple[Pace, float]:

@@ -141,13 +141,13 @@ class LogisticRegression(Classifier):
         target = indicators(labels, len(self.classes_))
         target = target if len(self.classes_) > 2 else target[:, 1:]
         if isinstance(plan, Perturbation):
-            found, self.cost_, self.n_iter_ = perturbed(v, target, plan, self.entropy, weights), plan.noise.loss, 1
+            result, self.cost_, self.n_iter_ = perturbed(v, target, plan, self.entropy, weights), plan.noise.loss, 1
         else:
             run = self._descended if plan.clipped else stepped
-            found = run(v, target, plan, float(penalty), self.entropy, weights)
+            result = run(v, target, plan, float(penalty), self.entropy, weights)
             self.cost_, self.n_iter_ = plan.loss, plan.steps
-        self.coef_ = (found[1:] / box.half[:, None]).T
-        self.intercept_ = found[0] - self.coef_ @ box.center
+        self.coef_ = (result[1:] / box.half[:, None]).T
+        self.intercept_ = result[0] - self.coef_ @ box.center
         return self
 
     def _descended(

@@ -248,8 +248,8 @@ class Problem:
                 for index, residual in enumerate(_residuals(row, t, exact, decimal.Decimal(offset))):
                     force = residual * decimal.Decimal(weight)
                     total[index] = [a + force * value for a, value in zip(total[index], row, strict=True)]
-            found = np.array([[float(value) for value in column] for column in total]).T
-        return found, 2.0**-40 * (1 + float(np.linalg.norm(found)))
+            result = np.array([[float(value) for value in column] for column in total]).T
+        return result, 2.0**-40 * (1 + float(np.linalg.norm(result)))
 
     def curvature(self, weights: Floats, *, fine: bool) -> Floats:
         """The Hessian, nearly: it only decides how fast the minimum is found. The weights of an output together."""
@@ -283,13 +283,13 @@ def minimized(problem: Problem, tolerance: Fraction = TOLERANCE) -> Floats:
         if metric is None:
             metric = np.asarray(np.linalg.inv(problem.curvature(weights, fine=careful)), np.float64)
         coarse = not careful and error > tolerance / 2
-        found = None if coarse else _stepped(problem, weights, slope, metric, careful=careful, fresh=fresh)
-        if found is None:
+        result = None if coarse else _stepped(problem, weights, slope, metric, careful=careful, fresh=fresh)
+        if result is None:
             careful, metric = careful or coarse or fresh, None
             slope, error = problem.slope(weights, careful=careful)
             continue
-        metric = metric if _length(found[1]) <= 0.25 * _length(slope) else None
-        weights, slope, error = found
+        metric = metric if _length(result[1]) <= 0.25 * _length(slope) else None
+        weights, slope, error = result
     return weights
 
 
@@ -304,9 +304,9 @@ def _stepped(
     for halvings in range(40 if fresh else 1):
         size = 0.5**halvings
         there = weights - size * move
-        found, error = problem.slope(there, careful=careful)
-        if _length(found) <= (1 - size / 4 if fresh else 0.25) * _length(slope):
-            return there, found, error
+        result, error = problem.slope(there, careful=careful)
+        if _length(result) <= (1 - size / 4 if fresh else 0.25) * _length(slope):
+            return there, result, error
     return None
 
 

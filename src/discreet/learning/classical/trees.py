@@ -257,13 +257,13 @@ def importances(noisy: Floats, feature: Ints, columns: int) -> Floats:
     >>> importances(np.array([[9.0, 0.0], [0.0, 9.0]]), np.array([1]), 2).tolist()
     [0.0, 1.0]
     """
-    counts, found = np.maximum(noisy, 0.0), np.zeros(columns)
+    counts, result = np.maximum(noisy, 0.0), np.zeros(columns)
     while len(counts) > 1:
         parents = counts.reshape(-1, 2, counts.shape[1]).sum(axis=1)
         gained = np.maximum(_mixed(parents) - _mixed(counts).reshape(-1, 2).sum(axis=1), 0.0)
-        np.add.at(found, feature[len(parents) - 1 : 2 * len(parents) - 1], gained)
+        np.add.at(result, feature[len(parents) - 1 : 2 * len(parents) - 1], gained)
         counts = parents
-    return np.asarray(found / max(float(found.sum()), 1e-300), np.float64)
+    return np.asarray(result / max(float(result.sum()), 1e-300), np.float64)
 
 
 def _mixed(counts: Floats) -> Floats:

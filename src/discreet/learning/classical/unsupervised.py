@@ -137,9 +137,9 @@ class KernelDensity(Histogram):
     def score_samples(self, X: Any) -> Floats:
         """The logarithm of the smoothed density at each row."""
         values = self._later(X)
-        found = [self._at(values[start : start + 1000]) for start in range(0, len(values), 1000)]
+        results = [self._at(values[start : start + 1000]) for start in range(0, len(values), 1000)]
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.concatenate(found)), np.float64)
+            return np.asarray(np.log(np.concatenate(results)), np.float64)
 
     def _at(self, values: Floats) -> Floats:
         """Σ over cells of share · product over columns of the kernel at the cell's middle, a column at a time."""

@@ -132,11 +132,11 @@ def _of_client(federation: Federation, network: Network, state: State, x: Array,
         finite = bool(np.isfinite(loss) and all(np.isfinite(part).all() for part in move))
         if not finite:
             return Contribution(nothing, False)
-        found = clipped_sum([Rows(part[None]) for part in move], Clip(clip), share=1 - sum(federation.riders))
+        result = clipped_sum([Rows(part[None]) for part in move], Clip(clip), share=1 - sum(federation.riders))
     level = min(max(loss / float(federation.worst_loss), 0.0), 1.0)
-    small = 1.0 if found.norms[0] <= float(clip) else -1.0
+    small = 1.0 if result.norms[0] <= float(clip) else -1.0
     riders = [_rider(value, share) for value, share in zip((level, small), federation.riders, strict=True)]
-    units = [part.ravel() for part in found.units]
+    units = [part.ravel() for part in result.units]
     return Contribution(np.concatenate([*units, np.array(riders, np.int64)]), True)
 
 
@@ -340,8 +340,8 @@ class _SecureRound:
         """All that was dropped, with what the coordinator found when it took the masks off."""
         known = {(drop.client, drop.phase) for drop in self._dropped}
         late = [refusal for refusal in self._coordinator.refusals if not any(refusal is told for told in self._told)]
-        found = (Dropped(r.client, r.phase, "refused", r.reason) for r in late if (r.client, r.phase) not in known)
-        return (*self._dropped, *found)
+        result = (Dropped(r.client, r.phase, "refused", r.reason) for r in late if (r.client, r.phase) not in known)
+        return (*self._dropped, *result)
 
     def _ask(self, phase: str, content: Callable[[str], bytes], model: bytes = b"") -> None:
         """One phase: an order to each client that may still answer, and what came of it."""

@@ -204,9 +204,9 @@ class Client:
     def _checked_roster(self, roster: Roster, secrets: _Secrets) -> dict[str, Advertisement]:
         """Everybody's advertisements: signed for these terms, ours as we made it, and enough of them."""
         self._expect(roster, Roster)
-        found = [decode(data) for data in roster.advertisements]
-        listed = {message.sender: message for message in found if isinstance(message, Advertisement)}
-        if len(listed) != len(found) or not in_order(tuple(listed)):
+        results = [decode(data) for data in roster.advertisements]
+        listed = {message.sender: message for message in results if isinstance(message, Advertisement)}
+        if len(listed) != len(results) or not in_order(tuple(listed)):
             raise self._refusal("the roster is not a list of advertisements in the order of their names")
         for name, message in listed.items():
             if message.context != self._context or not message.is_by(self.terms.clients.get(name, b"")):

@@ -194,17 +194,17 @@ class GridFleet:
 
     def _collect(self, awaited: set[str]) -> list[Arrival]:
         """Wait for these clients, as long as they are connected."""
-        found: list[Arrival] = []
+        results: list[Arrival] = []
         until, look = time.monotonic() + self._limit, time.monotonic() + _CHECK
         while True:
-            found += self._pull()
+            results += self._pull()
             awaited &= {sent.client for sent in self._sent.values() if sent.turn == self._turn}
             if not awaited or time.monotonic() >= until:
-                return found
+                return results
             if time.monotonic() >= look:
                 online, look = self._greet(), time.monotonic() + _CHECK
                 gone = {name for name in awaited if self._nodes[name] not in online}
-                found += [Arrival(name, failure="its connection was lost") for name in gone]
+                results += [Arrival(name, failure="its connection was lost") for name in gone]
                 awaited -= gone
             time.sleep(self._poll)
 
@@ -236,7 +236,7 @@ class GridFleet:
         """What came in. Replies are fetched one by one, so that one that cannot be read takes no other with it."""
         import httpx
 
-        found = []
+        results = []
         for mark in list(self._sent):
             try:
                 replies: Iterable[Message] = list(self._grid.pull_messages([mark]))
@@ -244,12 +244,12 @@ class GridFleet:
                 raise
             except Exception as error:
                 _log.warning("a reply could not be read: %s", type(error).__name__)
-                found += self._arrivals_of(self._sent.pop(mark), None)
+                results += self._arrivals_of(self._sent.pop(mark), None)
                 continue
             for reply in replies:
-                found += self._arrivals_of(self._sent.pop(mark), reply)
+                results += self._arrivals_of(self._sent.pop(mark), reply)
                 break
-        return found
+        return results
 
     def _arrivals_of(self, sent: "_Sent", reply: "Message | None") -> list[Arrival]:
         failure = _failure(reply)

@@ -395,17 +395,17 @@ class InProcessClients:
 
     def ask(self, orders: Mapping[str, bytes]) -> Sequence[Arrival]:
         """One client after the other."""
-        found = []
+        results = []
         for name, order in orders.items():
             try:
                 sent = self.members[name].answer(order)
             except Exception as error:  # a client that breaks is not the coordinator's end
-                found.append(Arrival(name, failure=f"it failed with {type(error).__name__}"))
+                results.append(Arrival(name, failure=f"it failed with {type(error).__name__}"))
                 continue
             came = sent if self._wire is None else self._wire(name, sent)
             if came is not None:
-                found.append(Arrival(name, came))
-        return found
+                results.append(Arrival(name, came))
+        return results
 
 
 def seeded_secret(seed: int, name: str) -> bytes:

@@ -225,8 +225,8 @@ def _unfolded(windows: Windows, x: Array) -> Array:
 def _products(rows: Array, weights: Array) -> Array:
     """One product for each example, so that BLAS sees one shape, and each example at one place; see `products`."""
     count, places, _ = rows.shape
-    found: Array = np.matmul(rows, weights) if places > 1 else product(rows[:, 0], weights)
-    return found.reshape(count, places, weights.shape[1])
+    result: Array = np.matmul(rows, weights) if places > 1 else product(rows[:, 0], weights)
+    return result.reshape(count, places, weights.shape[1])
 
 
 def _folded(windows: Windows, dy: Array, weights: Array) -> Array:
@@ -388,10 +388,10 @@ class Shifts:
 
 def _moved(images: Array, down: int, right: int, fill: float) -> Array:
     """Each image moved so many rows and columns; moved farther than it is wide, nothing of it is left."""
-    found = np.full(images.shape, fill, np.float32)
+    result = np.full(images.shape, fill, np.float32)
     (to_row, from_row), (to_column, from_column) = _overlap(down, images.shape[1]), _overlap(right, images.shape[2])
-    found[:, to_row, to_column] = images[:, from_row, from_column]
-    return found
+    result[:, to_row, to_column] = images[:, from_row, from_column]
+    return result
 
 
 def _overlap(move: int, side: int) -> tuple[slice, slice]:

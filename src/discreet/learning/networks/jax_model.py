@@ -161,8 +161,8 @@ class JaxModel:
         """
         if self._predict is None:
             raise InvalidParameter("predict", None, "a function of parameters and one example", "give it to JaxModel")
-        (found,) = self._predict.run(self._leaves(parameters), self.examples(x))
-        return found
+        (result,) = self._predict.run(self._leaves(parameters), self.examples(x))
+        return result
 
     def _leaves(self, parameters: Sequence[Array]) -> list[Array]:
         got, expected = [np.shape(p) for p in parameters], [p.shape for p in self._begin]
@@ -238,15 +238,15 @@ class _Program:
         rooms = [np.empty((count, *shape), np.float32) for shape in self.shapes]
         for start in range(0, count, self.part):
             here = slice(start, start + self.part)
-            for room, found in zip(rooms, self._once(leaves, [rows[here] for rows in data]), strict=True):
-                room[here] = found
+            for room, result in zip(rooms, self._once(leaves, [rows[here] for rows in data]), strict=True):
+                room[here] = result
         return rooms
 
     def _once(self, leaves: Sequence[Array], data: Sequence[NDArray[Any]]) -> list[Array]:
         """The results for at most `part` rows; missing ones are zeros for the program, and dropped."""
-        found = self.compiled(leaves, *(_filled(rows, self.part) for rows in data))
+        result = self.compiled(leaves, *(_filled(rows, self.part) for rows in data))
         with np.errstate(all="ignore"):
-            return [np.asarray(values, np.float32)[: len(data[0])] for values in found]
+            return [np.asarray(values, np.float32)[: len(data[0])] for values in result]
 
 
 def _filled(rows: NDArray[Any], part: int) -> NDArray[Any]:
@@ -291,16 +291,16 @@ def _result(of_example: Callable[..., Any], name: str, function: Any, leaves: Se
     if not callable(function):
         raise InvalidParameter(name, function, "a function written in JAX")
     try:
-        found = _jax().eval_shape(of_example, list(leaves), *data)
+        result = _jax().eval_shape(of_example, list(leaves), *data)
     except Exception as error:
         shapes = " and ".join(f"{given.dtype} of shape {given.shape}" for given in data)
         why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         hint = f"it was given {shapes} and failed with {why}"
         raise InvalidParameter(name, function, "a function written in JAX", hint) from error
-    if not hasattr(found, "dtype") or not np.issubdtype(found.dtype, np.floating):
-        kind = str(getattr(found, "dtype", type(found).__name__))
+    if not hasattr(result, "dtype") or not np.issubdtype(result.dtype, np.floating):
+        kind = str(getattr(result, "dtype", type(result).__name__))
         raise InvalidParameter(f"result of {name}", kind, "one array of floating-point numbers")
-    return found
+    return result
 
 
 def _compiled(each: Callable[..., Any], name: str, part: int, leaves: Sequence[Array], *data: Any) -> _Program:
@@ -310,15 +310,15 @@ def _compiled(each: Callable[..., Any], name: str, part: int, leaves: Sequence[A
         traced = jax.jit(each).trace(list(leaves), *data)
         _require_closed(traced.jaxpr, name)
         lowered = traced.lower()
-        shapes = tuple(found.shape[1:] for found in lowered.out_info)
+        shapes = tuple(result.shape[1:] for result in lowered.out_info)
         return _Program(lowered.compile(), part, shapes, hashlib.sha256(lowered.as_text().encode()).hexdigest())
 
 
 def _require_closed(program: Any, name: str) -> None:
     """Refuse programs that call something outside: examples could meet there, or be seen."""
-    found = sorted({word for word in _operations(program.jaxpr) if any(part in word for part in _OUTSIDE)})
-    if found or program.effects:
-        words = ", ".join(found) or ", ".join(sorted(map(str, program.effects)))
+    results = sorted({word for word in _operations(program.jaxpr) if any(part in word for part in _OUTSIDE)})
+    if results or program.effects:
+        words = ", ".join(results) or ", ".join(sorted(map(str, program.effects)))
         raise InvalidParameter(name, words, "a function without callbacks, printing or other effects")
 
 

@@ -200,11 +200,11 @@ class Network:
 
     def start(self, *, seed: int) -> Parameters:
         """Parameters to start from: public, the same for the same seed."""
-        draw, shape, found = normal(seed), self.inputs, []
+        draw, shape, result = normal(seed), self.inputs, []
         for layer in self.layers:
-            found += layer.parameters(shape, draw)
+            result += layer.parameters(shape, draw)
             shape = layer.output(shape)
-        return found
+        return result
 
     @property
     def outputs(self) -> Shape:
@@ -252,11 +252,11 @@ class Network:
             x, memory = layer.forward(own, x)
             kept.append(memory)
         losses, dy = self.loss.gradient(x, y)
-        found: list[Gradient] = []
+        results: list[Gradient] = []
         for place in reversed(range(len(self.layers))):
             dy, gradients = self.layers[place].backward(shared[place], kept[place], dy, first=place == 0)
-            found[:0] = gradients
-        return losses, found
+            results[:0] = gradients
+        return losses, results
 
     def mean_gradients(
         self, parameters: Sequence[Array], x: Array, y: NDArray[Any], augment: Augment | None, copies: int

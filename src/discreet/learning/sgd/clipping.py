@@ -191,12 +191,12 @@ def shaped(vector: NDArray[Any], like: Sequence[Any]) -> list[NDArray[Any]]:
     >>> [part.tolist() for part in shaped(np.arange(5), [np.zeros((2, 2)), np.zeros(1)])]
     [[[0, 1], [2, 3]], [4]]
     """
-    found, start = [], 0
+    result, start = [], 0
     for one in like:
         end = start + math.prod(one.shape)
-        found.append(vector[start:end].reshape(one.shape))
+        result.append(vector[start:end].reshape(one.shape))
         start = end
-    return found
+    return result
 
 
 def _added(rows: Floats) -> Floats:
@@ -220,13 +220,13 @@ def _check(gradients: Sequence[Gradient], onto: Sequence[Ints]) -> None:
 
 def _lengths(gradients: Sequence[Gradient]) -> Floats:
     """The squared norms of the sides of each gradient and example; 1 for a side that is not there."""
-    found = np.ones((len(gradients), 2, len(gradients[0].sides[0])))
+    result = np.ones((len(gradients), 2, len(gradients[0].sides[0])))
     for place, gradient in enumerate(gradients):
         for side, rows in enumerate(gradient.sides):
-            squared_norms(rows, out=found[place, side])
+            squared_norms(rows, out=result[place, side])
         if isinstance(gradient, Outer) and gradient.one:
-            found[place, 0] += 1
-    return found
+            result[place, 0] += 1
+    return result
 
 
 class _RowsSum:
@@ -469,8 +469,8 @@ def product(x: Array, weights: Array) -> Array:
     if whole < len(x):
         last = np.zeros((len(places), x.shape[1]), np.float32)
         last[: len(x) - whole] = x[whole:]
-        found = np.matmul(last[None], weights)[0] if len(places) == _ROWS else _apart(last, weights, places)
-        y[whole:] = found[: len(x) - whole]
+        result = np.matmul(last[None], weights)[0] if len(places) == _ROWS else _apart(last, weights, places)
+        y[whole:] = result[: len(x) - whole]
     return y[:, :width]
 
 
@@ -478,8 +478,8 @@ def _apart(x: Array, weights: Array, places: NDArray[np.int64]) -> Array:
     """The product with rows at the given places of blocks of zeros; a whole number of blocks."""
     blocks = np.zeros((len(x) // len(places), _ROWS, x.shape[1]), np.float32)
     blocks[:, places] = x.reshape(len(blocks), len(places), x.shape[1])
-    found: Array = np.matmul(blocks, weights)[:, places]
-    return found.reshape(len(x), weights.shape[1])
+    result: Array = np.matmul(blocks, weights)[:, places]
+    return result.reshape(len(x), weights.shape[1])
 
 
 @lru_cache(maxsize=256)
@@ -487,8 +487,8 @@ def _alike(inner: int, width: int, contiguous: bool, threads: tuple[int, ...]) -
     """The places of a block whose rows are rounded like the first, for products of this shape, order and threads."""
     weights = _numbers(inner * width, 1).reshape((inner, width) if contiguous else (width, inner))
     rows = _numbers(_ASKED * inner, 2).reshape(_ASKED, 1, inner)
-    found = np.matmul(np.repeat(rows, _ROWS, axis=1), weights if contiguous else weights.T)
-    return np.flatnonzero((found == found[:, :1]).all(axis=(0, 2)))
+    result = np.matmul(np.repeat(rows, _ROWS, axis=1), weights if contiguous else weights.T)
+    return np.flatnonzero((result == result[:, :1]).all(axis=(0, 2)))
 
 
 def _numbers(count: int, seed: int) -> Array:

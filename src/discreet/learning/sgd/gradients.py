@@ -61,8 +61,8 @@ class Outer:
 
     def formed(self) -> Array:
         """Each example's gradient, formed."""
-        found: Array = self.left[:, :, None] * self.right[:, None, :]
-        return np.concatenate([found, self.right[:, None, :]], axis=1) if self.one else found
+        result: Array = self.left[:, :, None] * self.right[:, None, :]
+        return np.concatenate([result, self.right[:, None, :]], axis=1) if self.one else result
 
     def summed(self) -> Array:
         """The plain sum over the lot: without clipping, so never released."""

@@ -315,26 +315,26 @@ def costs(*, rate: Number, multiplier: Number, delta: Number, steps: Sequence[in
     """
     step = SampledGaussian(rate, multiplier)
     at = rational(delta, "delta", above=0, below=1)
-    found: dict[str, list[float]] = {"basic": [], "advanced": [], "moments (RDP)": [], "numerical (PLD)": []}
+    results: dict[str, list[float]] = {"basic": [], "advanced": [], "moments (RDP)": [], "numerical (PLD)": []}
     for count in steps:
         run = Repeated(step, integer(count, "steps", at_least=1))
         each = at / (2 * count)
         single = Approximate(guarantee(step, delta=each).epsilon, each)
-        found["basic"].append(count * guarantee(step, delta=at / count).epsilon)
-        found["advanced"].append(composition.advanced(Repeated(single, count), delta=at))
-        found["moments (RDP)"].append(rdp.epsilon(rdp.curve(run), delta=at))
-        found["numerical (PLD)"].append(pld.epsilon(run, delta=at))
-    return found
+        results["basic"].append(count * guarantee(step, delta=at / count).epsilon)
+        results["advanced"].append(composition.advanced(Repeated(single, count), delta=at))
+        results["moments (RDP)"].append(rdp.epsilon(rdp.curve(run), delta=at))
+        results["numerical (PLD)"].append(pld.epsilon(run, delta=at))
+    return results
 
 
 def cost_chart(*, rate: Number, multiplier: Number, delta: Number, steps: int, points: int = 12) -> Chart:
     """ε against the number of steps, on logarithmic axes: √T has slope one half."""
     last = integer(steps, "steps", at_least=10)
     places = sorted({round(place) for place in np.geomspace(max(1, last // 1000), last, points)})
-    found = costs(rate=rate, multiplier=multiplier, delta=delta, steps=places)
+    result = costs(rate=rate, multiplier=multiplier, delta=delta, steps=places)
     share, noise = (float(rational(value, name)) for value, name in ((rate, "rate"), (multiplier, "multiplier")))
-    shape = [found["numerical (PLD)"][-1] * math.sqrt(place / last) for place in places]
-    lines = [Line(places, values, name) for name, values in found.items()]
+    shape = [result["numerical (PLD)"][-1] * math.sqrt(place / last) for place in places]
+    lines = [Line(places, values, name) for name, values in result.items()]
     title = f"What training costs: rate {share:g}, noise {noise:g}, δ = {plain(rational(delta, 'delta'))}"
     return Chart(title, [*lines, Line(places, shape, "∝ √steps", dashed=True)], "steps", "ε", log_x=True, log_y=True)
 

@@ -69,9 +69,9 @@ def located_by(answer: "Answer", catalog: "Catalog", read: Callable[[str], "Answ
         columns = ", ".join(map(_quoted, (name, *at)))
         rows = read(f"SELECT {columns} FROM {_quoted(table.name)} LIMIT {_MOST_PLACES}")  # noqa: S608 (quoted names)
         spots = zip(*(rows.column(column) for column in (name, *at)), strict=True)
-        found = {spot[0]: (float(spot[1]), float(spot[2])) for spot in spots if None not in spot}
-        if sum(value in found for value in answer.column(keys[0])) > 1:
-            return found
+        results = {spot[0]: (float(spot[1]), float(spot[2])) for spot in spots if None not in spot}
+        if sum(value in results for value in answer.column(keys[0])) > 1:
+            return results
     return None
 
 

@@ -214,13 +214,13 @@ class ConsoleRoute(Guarded):
 
 def _assets() -> dict[str, tuple[bytes, str]]:
     folder = files("discreet.server.console").joinpath("assets")
-    found = {}
+    results = {}
     for file in folder.iterdir():
         kind = _KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:
-            found[file.name] = (file.read_bytes(), kind)
-    found["report.css"] = (STYLE.encode(), _KINDS["css"])
-    return found
+            results[file.name] = (file.read_bytes(), kind)
+    results["report.css"] = (STYLE.encode(), _KINDS["css"])
+    return results
 
 
 _PAGE = """<!doctype html>

@@ -264,13 +264,13 @@ def row_schema(plan: "QueryPlan", catalog: Catalog, *, intervals: bool) -> "pyar
     Guarantee: nothing is read or charged. Proof. Only the plan and the public catalog are used.
     """
     key = (id(catalog), f"{plan.digest}:{plan.post_queries[0].sql}", intervals)
-    found = _SCHEMAS.get(key)
-    if found is None:
+    result = _SCHEMAS.get(key)
+    if result is None:
         query = plan.post_queries[0]
         table, ends = post_query.run(query, post_query.empty_tables(query, plan.releases, catalog))
-        found = Answer(table, ends, Fraction(1, 2), _UNPAID, ()).to_arrow(intervals=intervals).schema
-        _SCHEMAS.put(key, found)
-    return found
+        result = Answer(table, ends, Fraction(1, 2), _UNPAID, ()).to_arrow(intervals=intervals).schema
+        _SCHEMAS.put(key, result)
+    return result
 
 
 def _budget(session: Session) -> "pyarrow.Table":
@@ -328,19 +328,19 @@ _SAMPLES: Mapping[int, Any] = {
 
 def parameter_types(sql: str, stated: Sequence[int], count: int, catalog: Catalog) -> tuple[int, ...]:
     """The types of parameters: as the client states them, else as what they are compared with, else text."""
-    found = _uses(sql, catalog) if count else {}
+    result = _uses(sql, catalog) if count else {}
     return tuple(
-        stated[i] if i < len(stated) and stated[i] not in (0, 705) else found.get(i + 1, (25, None))[0]
+        stated[i] if i < len(stated) and stated[i] not in (0, 705) else result.get(i + 1, (25, None))[0]
         for i in range(count)
     )
 
 
 def stand_ins(sql: str, types: Sequence[int], catalog: Catalog) -> list[Any]:
     """Values in place of parameters that are not known yet, so that the columns of an answer can be."""
-    found = _uses(sql, catalog) if types else {}
+    result = _uses(sql, catalog) if types else {}
     values: list[Any] = []
     for number, oid in enumerate(types, 1):
-        column = found.get(number, (0, None))[1]
+        column = result.get(number, (0, None))[1]
         if column is _UNIT:
             values.append("day")
         elif oid in ARRAYS:
@@ -362,7 +362,7 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
     except InvalidQuery:
         return {}
     columns = {column.name.casefold(): column for table in catalog.tables.values() for column in table.columns}
-    found: dict[int, tuple[int, Any]] = {}
+    results: dict[int, tuple[int, Any]] = {}
     compared: dict[int, tuple[int, Any] | None] = {}  # by node: one list may hold thousands of parameters
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number = st.number_of(node)
@@ -371,22 +371,22 @@ def _uses(sql: str, catalog: Catalog) -> dict[int, tuple[int, Any]]:
             parent = parent.parent
         if isinstance(parent, exp.Cast):
             is_unit = isinstance(parent.parent, exp.TimestampTrunc | exp.DateTrunc) and parent.arg_key == "unit"
-            found[number] = (_type_of(parent.to), _UNIT if is_unit else None)
+            results[number] = (_type_of(parent.to), _UNIT if is_unit else None)
         elif isinstance(parent, exp.PercentileCont | exp.PercentileDisc | exp.Quantile):
-            found[number] = (701, None)
+            results[number] = (701, None)
         elif isinstance(parent, exp.TimestampTrunc | exp.DateTrunc):
-            found[number] = (25, _UNIT)
+            results[number] = (25, _UNIT)
         elif parent is not None and st.is_quantified(parent):
             column = _near(parent.parent, columns)
-            found[number] = (1009 if column is None else TYPES[_OIDS[column.kind]].array, column)
+            results[number] = (1009 if column is None else TYPES[_OIDS[column.kind]].array, column)
         elif isinstance(parent, exp.Limit | exp.Offset):
-            found[number] = (20, None)
+            results[number] = (20, None)
         elif isinstance(parent, exp.Binary | exp.Between | exp.In):
             if id(parent) not in compared:
                 compared[id(parent)] = _compared_with(parent, columns)
             if (use := compared[id(parent)]) is not None:
-                found[number] = use
-    return found
+                results[number] = use
+    return results
 
 
 def _compared_with(node: exp.Expr, columns: Mapping[str, Any]) -> tuple[int, Any] | None:

@@ -91,21 +91,21 @@ class CatalogReader:
                 if not node.alias:
                     node.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
         text = st.written(tree, "duckdb")
-        found = self._ran(user, text, read)
-        return _with_oids(found) if read else found
+        result = self._ran(user, text, read)
+        return _with_oids(result) if read else result
 
     def _ran(self, user: str, text: str, read: "dict[str, pyarrow.Table]") -> "pyarrow.Table":
         keep = not any(f"discreet_{name}" in read for name in _CHANGING)
-        found = self._answers.get((user, text)) if keep else None
-        if found is None:
+        result = self._answers.get((user, text)) if keep else None
+        if result is None:
             try:
-                found = sandbox.run(text, read, seconds=_SECONDS)
+                result = sandbox.run(text, read, seconds=_SECONDS)
             except InvalidParameter as error:
                 reason = error.hint.strip().splitlines()[0] if error.hint.strip() else f"expected {error.expected}"
                 raise InvalidQuery("this question about the schema cannot be answered", reason) from None
             if keep and st.is_short(text):
-                self._answers.put((user, text), found)
-        return found
+                self._answers.put((user, text), result)
+        return result
 
 
 def relation_of(node: exp.Table) -> str | None:

@@ -150,8 +150,8 @@ def _cast(node: exp.Expr, numbers: Mapping[str, int]) -> exp.Expr:  # noqa: PLR0
         plain = value.name.replace('"', "")
         if plain.isdecimal():
             return exp.Literal.number(plain)
-        found = _number(name, plain.rpartition(".")[2], numbers)
-        return exp.Null() if found is None else exp.Literal.number(found)
+        result = _number(name, plain.rpartition(".")[2], numbers)
+        return exp.Null() if result is None else exp.Literal.number(result)
     match name:
         case "regclass":
             return _relation("relname", value)
@@ -198,13 +198,13 @@ def _scalar(sql: str, value: exp.Expr, **more: exp.Expr) -> exp.Expr:
 def _relation(column: str, value: exp.Expr) -> exp.Expr:
     """The name or the number of a relation that is given by either."""
     text = f"CAST({_MARK} AS text)"
-    found = _scalar(
+    result = _scalar(
         f"SELECT {column} FROM pg_catalog.pg_class "  # noqa: S608
         f"WHERE CAST(oid AS text) = {text} OR relname = {text} OR 'public.' || relname = {text} LIMIT 1",
         value,
     )
-    found.meta["regclass"] = value.copy()
-    return found
+    result.meta["regclass"] = value.copy()
+    return result
 
 
 def _type_text(value: exp.Expr) -> exp.Expr:

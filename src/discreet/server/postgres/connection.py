@@ -368,8 +368,8 @@ class Connection:
     def _query(self, sql: str) -> Talk:
         start = 0
         try:
-            found: tuple[st.Piece, ...] = yield from _quickly(sql, lambda: st.pieces(sql))
-            for piece in found:
+            results: tuple[st.Piece, ...] = yield from _quickly(sql, lambda: st.pieces(sql))
+            for piece in results:
                 start = piece.start
                 if piece.parameters:
                     raise InvalidQuery("a parameter without a value", "prepare the statement, and bind values to it")
@@ -426,21 +426,21 @@ class Connection:
         catalog = self._work.session.catalog
 
         def read() -> tuple[tuple[st.Piece, ...], tuple[int, ...]]:
-            found = st.pieces(sql)
-            body = getattr(found[0].statement, "question", found[0].statement)
+            result = st.pieces(sql)
+            body = getattr(result[0].statement, "question", result[0].statement)
             text = body.sql if isinstance(body, st.Select) else ""
-            count = max(found[0].parameters, len(types))
-            return found, parameter_types(text, types, count, catalog) if count else ()
+            count = max(result[0].parameters, len(types))
+            return result, parameter_types(text, types, count, catalog) if count else ()
 
-        found, kinds = yield from _quickly(sql, read)
-        if len(found) > 1:
-            raise InvalidQuery(f"got {len(found)} statements, expected one", "prepare them one at a time")
+        result, kinds = yield from _quickly(sql, read)
+        if len(result) > 1:
+            raise InvalidQuery(f"got {len(result)} statements, expected one", "prepare them one at a time")
         if name and name in self._statements:
             raise InvalidParameter("statement", name[:40], "a name that is not taken", "close it first")
         if name not in self._statements and len(self._statements) >= MOST_PREPARED:
             raise InvalidParameter("statements", MOST_PREPARED, "fewer", "close some of them")
         self._check_room(len(sql))
-        return Prepared(found[0].statement, found[0].start, kinds, size=len(sql))
+        return Prepared(result[0].statement, result[0].start, kinds, size=len(sql))
 
     def _check_room(self, size: int) -> None:
         """Refuse what would make a connection keep too much."""
@@ -670,7 +670,7 @@ _WORD = re.compile(r"(?:[^\s\\]|\\.)+", re.DOTALL)
 def _start_settings(settings: dict[str, str]) -> list[tuple[str, str]]:
     """What a client sets as it connects: names and values, and options as `-c name=value`."""
     other = ("user", "database", "options", "replication")
-    found = [(name, value) for name, value in settings.items() if name not in other and not name.startswith("_pq_.")]
+    results = [(name, value) for name, value in settings.items() if name not in other and not name.startswith("_pq_.")]
     words = [re.sub(r"\\(.)", r"\1", word) for word in _WORD.findall(settings.get("options", ""))]
     for place, word in enumerate(words):
         given = (
@@ -678,8 +678,8 @@ def _start_settings(settings: dict[str, str]) -> list[tuple[str, str]]:
         )
         name, equals, value = given.partition("=")
         if word.startswith("-") and equals:
-            found.append((name.replace("-", "_"), value))
-    return [(name.casefold(), value) for name, value in found]
+            results.append((name.replace("-", "_"), value))
+    return [(name.casefold(), value) for name, value in results]
 
 
 def _spread(formats: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -218,10 +218,10 @@ def _cut(text: str) -> tuple[Piece, ...]:
             groups.append([])
         else:
             groups[-1].append(token)
-    found = [_piece(text, group) for group in groups if group]
-    if len(found) > _MOST:
-        raise InvalidQuery(f"got {len(found)} statements, expected at most {_MOST}", "send fewer at a time")
-    return tuple(found) or (Piece(Empty(), 0),)
+    results = [_piece(text, group) for group in groups if group]
+    if len(results) > _MOST:
+        raise InvalidQuery(f"got {len(results)} statements, expected at most {_MOST}", "send fewer at a time")
+    return tuple(results) or (Piece(Empty(), 0),)
 
 
 _remembered = lru_cache(maxsize=2_000)(_cut)
@@ -337,8 +337,8 @@ _VALUE = re.compile(r"([\w.\"]+)\s*(?:=|\bTO\b)\s*(.*)", re.IGNORECASE | re.DOTA
 
 
 def _set(body: str, tokens: list[Token]) -> Statement:
-    found = _SET.fullmatch(body)
-    rest = found[1].strip() if found else ""
+    result = _SET.fullmatch(body)
+    rest = result[1].strip() if result else ""
     if zone := _ZONE.fullmatch(rest):
         return SetTo("timezone", _value(zone[1]))
     if names := _NAMES.fullmatch(rest):
@@ -566,15 +566,15 @@ def is_quantified(node: Any, sign: str = "") -> bool:
 
 def pointing_back(error: InvalidQuery, text: str, client: str) -> InvalidQuery:
     """A refusal of a text with values, pointing at the client's own text with parameters; nowhere if that is unsure."""
-    found: list[list[Token]] = []
+    results: list[list[Token]] = []
     for sql in (text, client):
         try:
-            found.append(_POSTGRES.tokenize(sql))
+            results.append(_POSTGRES.tokenize(sql))
         except (TokenError, RecursionError):
-            found.append([])
+            results.append([])
     start = error.start or 0
-    token = next((token for token in found[0] if token.start <= start <= token.end), None)
-    same = [[other for other in tokens if token and other.text == token.text] for tokens in found]
+    token = next((token for token in results[0] if token.start <= start <= token.end), None)
+    same = [[other for other in tokens if token and other.text == token.text] for tokens in results]
     if token is None or len(same[0]) != len(same[1]):
         return InvalidQuery(error.problem, error.hint)
     return InvalidQuery(error.problem, error.hint, text=client, start=same[1][same[0].index(token)].start)

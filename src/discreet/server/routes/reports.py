@@ -74,8 +74,8 @@ async def risk(request: Request, session: Owner, body: RiskBody) -> Response:
         if kind == HTML:
             page = risk_page(table, body.quasi, sensitive=body.sensitive, title="Risk of an uploaded table", **settings)
             return sized(request, page.html().encode(), HTML)
-        found = measured(Classes.of_table(table, body.quasi), **settings)
-        return document_response(found.as_dict() | {"words": found.text()})
+        result = measured(Classes.of_table(table, body.quasi), **settings)
+        return document_response(result.as_dict() | {"words": result.text()})
 
     return await in_thread(request, session, work)
 
@@ -98,11 +98,11 @@ async def attack(request: Request, session: Owner, body: AttackBody) -> Response
             raise InvalidParameter("tables", ", ".join(misplaced), f"{', '.join(parts)}, which belong in `tables`")
         tables = {part: uploaded_table(table, part) for part, table in body.tables.items()}
         try:
-            found = made(**tables, **body.settings).run()
+            result = made(**tables, **body.settings).run()
         except TypeError as error:
             words = str(error).partition("__init__() ")[2] or "settings that do not fit"
             raise InvalidParameter("settings", words, f"those of `discreet attack {body.attack} --help`") from None
-        return sized(request, found.page().html().encode(), HTML) if kind == HTML else _facts(found)
+        return sized(request, result.page().html().encode(), HTML) if kind == HTML else _facts(result)
 
     return await in_thread(request, session, work)
 

@@ -46,7 +46,7 @@ def accepted(request: Request, *offered: str) -> str:
 def _range(part: str) -> tuple[str, float]:
     """A media type or a range of them, and how well it is liked."""
     kind, *terms = part.split(";")
-    liked = [float(found[1]) for term in terms if (found := _QUALITY.fullmatch(term.strip()))]
+    liked = [float(result[1]) for term in terms if (result := _QUALITY.fullmatch(term.strip()))]
     return kind.strip(), liked[0] if liked else 1.0
 
 

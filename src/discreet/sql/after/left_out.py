@@ -52,14 +52,14 @@ def with_counts(drafts: list[Draft]) -> list[Draft]:
 
 def measurements(drafts: list[Draft]) -> list[tuple[Measurement, Draft]]:
     """For each draft what bounding and clamping can take from it, with the draft that measures it."""
-    found: list[tuple[Measurement, Draft]] = []
+    results: list[tuple[Measurement, Draft]] = []
     for index, draft in enumerate(drafts):
         if unit_of(draft.rows).key is not None and not at_most_one_row(draft.rows):
-            found += _rows_of(index, draft)
-            found += _people_of(index, draft)
-            found += _sums_of(index, draft)
-        found += _clamped_of(index, draft)
-    return found
+            results += _rows_of(index, draft)
+            results += _people_of(index, draft)
+            results += _sums_of(index, draft)
+        results += _clamped_of(index, draft)
+    return results
 
 
 def _rows_of(index: int, draft: Draft) -> list[tuple[Measurement, Draft]]:
@@ -74,7 +74,7 @@ def _people_of(index: int, draft: Draft) -> list[tuple[Measurement, Draft]]:
     bound = draft.bound
     if bound is None or not draft.keys or (bound.source.size is not None and bound.groups >= bound.source.size):
         return []
-    found = []
+    results = []
     for place, measure in enumerate(draft.measures):
         if isinstance(measure, People):
             rows: Rows = draft.rows
@@ -83,12 +83,12 @@ def _people_of(index: int, draft: Draft) -> list[tuple[Measurement, Draft]]:
             number = 1 + max((n for node in nodes_of(rows) if (n := number_of(node)) is not None), default=0)
             step = Step(rows, tuple(key.value for key in draft.keys), (), number)
             whole = apply_rules(Draft(step, (), (_COUNT,), Limits(1, min(ROOM * bound.groups, _MOST_ROWS))))
-            found.append((Measurement("people", index, place, str(measure)), whole))
-    return found
+            results.append((Measurement("people", index, place, str(measure)), whole))
+    return results
 
 
 def _sums_of(index: int, draft: Draft) -> list[tuple[Measurement, Draft]]:
-    found = []
+    results = []
     for place, number in enumerate(draft.derived):
         if not isinstance(number, Direct | Total):
             continue
@@ -97,8 +97,8 @@ def _sums_of(index: int, draft: Draft) -> list[tuple[Measurement, Draft]]:
             reach = max(abs(measure.kind.lower or 0), abs(measure.kind.upper or 0), 1)
             call = AggregateCall("sum", measure.value)
             whole = Draft(draft.rows, (), (call,), Limits(1, min(_room(draft), (MOST - 1) // reach)))
-            found.append((Measurement("sum", index, place, f"sum of {measure.value}"), apply_rules(whole)))
-    return found
+            results.append((Measurement("sum", index, place, f"sum of {measure.value}"), apply_rules(whole)))
+    return results
 
 
 def _clamped_of(index: int, draft: Draft) -> list[tuple[Measurement, Draft]]:

@@ -269,7 +269,7 @@ def totals_of(
 
     from discreet.sql.after.interval_rules import level_of
 
-    found = []
+    results = []
     for source in (source for query in queries for source in query.sources if source.sets):
         release = releases[source.release]
         cells = [in_one_piece(key) for key in group_names(release.group)]
@@ -280,8 +280,8 @@ def totals_of(
             for times in np.unique(level.cells):
                 here = np.flatnonzero(level.cells == times)
                 table = pa.table({f"m{i}": pa.array(total[here]) for i, total in enumerate(totals)})
-                found.append(TotalsOfSize(source, int(times), table))
-    return found
+                results.append(TotalsOfSize(source, int(times), table))
+    return results
 
 
 def _numbers_and_bounds(

@@ -201,10 +201,10 @@ def _end_all() -> None:
 
 
 def _bytes(memory: str) -> int:
-    found = re.fullmatch(r"\s*(\d{1,6})\s*([A-Za-z]+)\s*", memory) if isinstance(memory, str) else None
-    if found is None or found[2].upper() not in _UNITS or int(found[1]) == 0:
+    result = re.fullmatch(r"\s*(\d{1,6})\s*([A-Za-z]+)\s*", memory) if isinstance(memory, str) else None
+    if result is None or result[2].upper() not in _UNITS or int(result[1]) == 0:
         raise InvalidParameter("memory", memory, "an amount such as '1GB' or '500MB'")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    return int(result[1]) * _UNITS[result[2].upper()]
 
 
 def _encodable(text: str) -> bool:

@@ -206,12 +206,12 @@ def of_one_kind(values: Sequence[Expression], what: str) -> list[Expression]:
 
 def union(kinds: Sequence[Kind]) -> Kind:
     """The narrowest kind that holds all of these, which are of one kind but for nulls."""
-    found = [kind for kind in kinds if not isinstance(kind, Nothing)]
-    numbers = [kind for kind in found if isinstance(kind, Fixed)]
-    if isinstance(found[0], Text):
-        return Text(max(kind.length for kind in found if isinstance(kind, Text)))
+    results = [kind for kind in kinds if not isinstance(kind, Nothing)]
+    numbers = [kind for kind in results if isinstance(kind, Fixed)]
+    if isinstance(results[0], Text):
+        return Text(max(kind.length for kind in results if isinstance(kind, Text)))
     if not numbers:
-        return _all_dates(found)
+        return _all_dates(results)
     lowers, uppers = [kind.lower for kind in numbers], [kind.upper for kind in numbers]
     return Fixed(numbers[0].step, all_known(lowers, min), all_known(uppers, max))
 

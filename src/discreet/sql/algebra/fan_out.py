@@ -75,8 +75,8 @@ def _met(condition: Expression | None, left: Rows, public: Rows) -> int:
         repeats = scan.table.repeats
         if repeats:
             names = [column.name for column in scan.table.columns]
-            found = [_column(leaf, public) for leaf in lookup_columns(condition, left)]
-            places = [1 + names.index(leaf.column.name) for leaf in found if leaf and leaf.source == scan.source]
+            results = [_column(leaf, public) for leaf in lookup_columns(condition, left)]
+            places = [1 + names.index(leaf.column.name) for leaf in results if leaf and leaf.source == scan.source]
             met *= max(1, min(repeats[place] for place in (0, *places)))
     return met
 
@@ -117,8 +117,8 @@ def _crossed(rows: Rows, keys: _Keys) -> tuple[int, int]:
             power = met if isinstance(rows, Join) else power
             worst = max(worst, inside, pairs)
         case Projection():
-            found = [_crossed(part.rows, keys) for part in rows.parts]
-            power, worst = (max(each) for each in zip(*found, strict=True))
+            results = [_crossed(part.rows, keys) for part in rows.parts]
+            power, worst = (max(each) for each in zip(*results, strict=True))
         case _:
             power, worst = _crossed(rows.source, keys)
     return 0 if at_most_one_row(rows) else power, worst

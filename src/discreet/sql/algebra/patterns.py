@@ -238,12 +238,12 @@ def _read_set(reader: _Reader, sign: str) -> tuple[Ranges, bool]:
 
 
 def _ranges(inner: str) -> Ranges:
-    found, place = [], 0
+    result, place = [], 0
     while place < len(inner):
         ranged = inner[place + 1 : place + 2] == "-" and place + 2 < len(inner)
-        found.append((ord(inner[place]), ord(inner[place + 2 if ranged else place])))
+        result.append((ord(inner[place]), ord(inner[place + 2 if ranged else place])))
         place += 3 if ranged else 1
-    return found
+    return result
 
 
 def _cuts(pattern: str) -> Ranges:

@@ -73,8 +73,8 @@ def known_groups(value: Expression, rows: Rows) -> Domain | None:
         within = _narrowed(leaf, tests)
         if leaf != plain and within.domain is not None and within.domain != leaf.domain:
             current = _over(current, leaf, within)
-    found = _narrowed(current, tests, of=plain)
-    return domain_of(found) if found.domain else domain_of(value)
+    result = _narrowed(current, tests, of=plain)
+    return domain_of(result) if result.domain else domain_of(value)
 
 
 def _computed(rows: Rows) -> dict[tuple[int, int], Expression]:

@@ -126,9 +126,9 @@ class BoundsPlan(PrivatePlan):
 
     def run(self, engine: Engine, entropy: Entropy | None) -> bytes:
         """One quantile after the other."""
-        found, steps = engine.fetch(self.sql(dialect_of(engine.dialect))), []
+        result, steps = engine.fetch(self.sql(dialect_of(engine.dialect))), []
         for i, choice in enumerate(self.choices):
-            values = numbers_of(found.column(f"s{i}").drop_null())
+            values = numbers_of(result.column(f"s{i}").drop_null())
             steps.append(int(choice.mechanism(self.neighbors).release(np.asarray(values), entropy=entropy)))
         return json.dumps(steps).encode()
 

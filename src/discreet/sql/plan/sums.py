@@ -21,18 +21,18 @@ def summed(drafts: Sequence[Draft], priced: Sequence[Draft], *, gaussian: bool) 
     Nothing here depends on ε, so that whatever ε the same statements are planned with, they release the same numbers.
     """
     finer = {i: [j for j in range(len(drafts)) if _adds_up(drafts, i, j)] for i in range(len(drafts))}
-    found = {i for i, others in finer.items() if others}
-    while found:
-        rest = [draft for i, draft in enumerate(priced) if i not in found]
+    results = {i for i, others in finer.items() if others}
+    while results:
+        rest = [draft for i, draft in enumerate(priced) if i not in results]
         targets = {
-            i: min((j for j in finer[i] if j not in found), key=lambda j: _cells(drafts[j])) for i in sorted(found)
+            i: min((j for j in finer[i] if j not in results), key=lambda j: _cells(drafts[j])) for i in sorted(results)
         }
         times = {i: _cells(drafts[j]) // _cells(drafts[i]) for i, j in targets.items()}
-        worst = max(sorted(found), key=times.__getitem__)
+        worst = max(sorted(results), key=times.__getitem__)
         before, after = shares_of(priced), shares_of(rest)
         if times[worst] * after <= before if gaussian else times[worst] * after**2 <= before**2:
             return targets
-        found.discard(worst)
+        results.discard(worst)
     return {}
 
 

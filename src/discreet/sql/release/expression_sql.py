@@ -159,8 +159,8 @@ def call_sql(value: Call, apart: Mapping[int, str], dialect: Dialect = DUCKDB) -
         case name if (operation := _further(name)) is not None:
             return operation(value, arguments, dialect)
         case name if isinstance(value.kind, Fixed) and value.kind.bounded:  # a part of a date
-            found = dialect.part(name, arguments[0])
-            return f"CASE WHEN {found} BETWEEN {value.kind.lower} AND {value.kind.upper} THEN {found} END"
+            result = dialect.part(name, arguments[0])
+            return f"CASE WHEN {result} BETWEEN {value.kind.lower} AND {value.kind.upper} THEN {result} END"
         case name:
             raise InternalError(f"no SQL is known for {name!r}")
 
@@ -303,8 +303,8 @@ def _parsed_number(value: Call, parts: list[str], dialect: Dialect) -> str:
 
 def _parsed_date(_: Call, parts: list[str], dialect: Dialect) -> str:
     dialect.can_parse("DATE")
-    found = f"TRY_CAST({parts[0]} AS DATE)"
-    return f"CASE WHEN {found} BETWEEN DATE '{FIRST}' AND DATE '{LAST}' THEN {found} END"
+    result = f"TRY_CAST({parts[0]} AS DATE)"
+    return f"CASE WHEN {result} BETWEEN DATE '{FIRST}' AND DATE '{LAST}' THEN {result} END"
 
 
 def _text_of(value: Call, parts: list[str], dialect: Dialect) -> str:

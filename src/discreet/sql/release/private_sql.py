@@ -287,8 +287,8 @@ def _is_on_unit_alone(join: Join) -> bool:
 def _side_of(value: Expression, join: Join) -> int | None:
     """On which side of a join the columns of an expression are; None if on both."""
     right = {leaf_name(leaf) for leaf in leaves_here(join.right)}
-    found = {leaf_name(leaf) in right for leaf in leaves_of(value)}
-    return None if len(found) > 1 else int(found == {True})
+    results = {leaf_name(leaf) in right for leaf in leaves_of(value)}
+    return None if len(results) > 1 else int(results == {True})
 
 
 def _of_rows(index: int, measure: Measure, dialect: Dialect) -> str:

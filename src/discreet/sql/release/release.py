@@ -184,12 +184,12 @@ class Release:
             if isinstance(measure, Distinct):
                 from discreet.sql.release.private_sql import write_distinct
 
-                found = engine.fetch(write_distinct(self.aggregate, index, dialect_of(engine.dialect)))
-                places = np.zeros(found.num_rows, np.int64)
+                result = engine.fetch(write_distinct(self.aggregate, index, dialect_of(engine.dialect)))
+                places = np.zeros(result.num_rows, np.int64)
                 if names:
-                    places = _matched([found.column(name) for name in names], [exact.column(name) for name in names])
+                    places = _matched([result.column(name) for name in names], [exact.column(name) for name in names])
                 counts = np.zeros(exact.num_rows, np.int64)
-                counts[places[places >= 0]] = _whole_numbers(found, "c")[places >= 0]
+                counts[places[places >= 0]] = _whole_numbers(result, "c")[places >= 0]
                 column = exact.column_names.index(f"m{index}")
                 exact = exact.set_column(column, f"m{index}", arrow_column(counts))
         return exact
@@ -200,9 +200,9 @@ class Release:
         if self.selection is None:
             return Multisets(self._indices(values), steps, counts, self.group.size or 1)
         keys = [f"k{i}" for i in range(len(self.group.keys))]
-        found = _matched([values.column(key) for key in keys], [shown.column(key) for key in keys])
-        inside = found >= 0
-        return Multisets(found[inside], steps[inside], counts[inside], shown.num_rows)
+        result = _matched([values.column(key) for key in keys], [shown.column(key) for key in keys])
+        inside = result >= 0
+        return Multisets(result[inside], steps[inside], counts[inside], shown.num_rows)
 
     def _indices(self, found: "pyarrow.Table") -> NDArray[np.int64]:
         """Where each row that an engine found belongs among the declared groups; with no key, there is one group."""
@@ -302,10 +302,10 @@ def _check_noise(noise: Noise, needed: Sensitivity) -> None:
 
 def _whole_numbers(table: "pyarrow.Table", name: str) -> NDArray[np.int64]:
     """A column of whole numbers; an engine that gives anything else is refused."""
-    found = table.column(name)
-    if str(found.type) != "int64" or found.null_count:
-        raise InternalError(f"the engine gave {found.type} for {name}, expected whole numbers without nulls")
-    return np.asarray(numbers_of(found))
+    result = table.column(name)
+    if str(result.type) != "int64" or result.null_count:
+        raise InternalError(f"the engine gave {result.type} for {name}, expected whole numbers without nulls")
+    return np.asarray(numbers_of(result))
 
 
 Indices = NDArray[np.int64]

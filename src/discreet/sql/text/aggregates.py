@@ -66,7 +66,7 @@ def rewrite(block: Rewriting, select: exp.Select) -> None:
 
 def _outputs(block: Rewriting, parts: list[Any]) -> list[exp.Expr]:
     """The projections, each under a name of its own."""
-    found: list[exp.Expr] = []
+    results: list[exp.Expr] = []
     names: set[str] = set()
     for part in parts:
         plain = part.alias if isinstance(part, exp.Alias) else part.name if isinstance(part, exp.Column) else ""
@@ -77,8 +77,8 @@ def _outputs(block: Rewriting, parts: list[Any]) -> list[exp.Expr]:
         names.add(name.casefold())
         if isinstance(part, exp.CurrentDate | exp.CurrentTime | exp.CurrentTimestamp):
             name += "()"  # its own name would be read as the column that it names
-        found.append(exp.alias_(_rewritten(block, part.unalias()), name, quoted=True))
-    return found
+        results.append(exp.alias_(_rewritten(block, part.unalias()), name, quoted=True))
+    return results
 
 
 def _rewritten(block: Rewriting, node: Any, *, aliases: bool = False) -> Any:  # noqa: PLR0911 (one return a kind)

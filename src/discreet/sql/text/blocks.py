@@ -201,13 +201,13 @@ def catalog_query(text: str, catalog: Catalog) -> str | None:
             for table in catalog.tables.values()
         ]
         return _select(("name", "kind", "protects"), rows)
-    found = _COLUMNS.fullmatch(text)
-    if found is None:
+    result = _COLUMNS.fullmatch(text)
+    if result is None:
         return None
-    name = found[1].strip('"').replace('""', '"')
+    name = result[1].strip('"').replace('""', '"')
     if name.casefold() not in catalog.tables:
         known = ", ".join(table.name for table in catalog.tables.values())
-        raise InvalidQuery(f"there is no table {name!r}", f"there are: {known}", text=text, start=found.start(1))
+        raise InvalidQuery(f"there is no table {name!r}", f"there are: {known}", text=text, start=result.start(1))
     table = catalog.table(name)
     names = ("column_name", "column_type", "null", "key", "lower", "upper", "granularity", "values")
     return _select(names, [_described(table, column) for column in table.columns])

@@ -503,8 +503,8 @@ class _Joining:
             hint = "write IN (SELECT …) or EXISTS" if kind in ("SEMI", "ANTI") else "use an ordinary join"
             self.reader.refuse(join, f"{method or kind or side} JOIN is not supported on private rows", hint)
         self.reader.only(join, {"this", "on", "using", "side", "kind", "method"})
-        found: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
-        return found.get(side, "inner")
+        results: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
+        return results.get(side, "inner")
 
     def _in_order(self, kinds: list[JoinKind]) -> list[tuple[Source, Any, JoinKind]]:
         """Private rows first: a public table that stands before them changes places with them."""

@@ -41,9 +41,9 @@ class Statement:
         """A function as the analyst called it: BOOL_OR, where the parser has another name for it."""
         start = node.meta.get("start") if isinstance(node, exp.Expr) else None
         before = self.text[: start_of(node) or 0]
-        found = _CALLED.search(before) if start is None else _CALL.match(self.text, start)
+        result = _CALLED.search(before) if start is None else _CALL.match(self.text, start)
         known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
-        return (found[1] if found else node.sql_name() if known else node.name or node.key).upper()
+        return (result[1] if result else node.sql_name() if known else node.name or node.key).upper()
 
     def two_questions(self, query: exp.Query, *, correlated: bool = False) -> str:
         """How to ask for what a query inside this statement gives, first, and then to write its answer there."""

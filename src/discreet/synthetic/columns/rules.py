@@ -314,7 +314,7 @@ def _empty(schema: Schema, measurements: Sequence[Measurement], given: int) -> l
 
     What noise is above zero would be rows, and in a wide bin far out a few of them move a mean more than all others.
     """
-    found = []
+    results = []
     for place, attribute in enumerate(schema.attributes):
         measured = [each for each in measurements if each.attributes == (place,)]
         if place < given or not attribute.thin or not measured:
@@ -324,8 +324,8 @@ def _empty(schema: Schema, measurements: Sequence[Measurement], given: int) -> l
         far = _far(attribute, np.maximum(counts[: attribute.known], 0.0), weight**-0.5)
         few = np.isin(np.arange(attribute.size), far) & (counts < _FEW * weight**-0.5)
         if few.any():
-            found.append(Allowed((place,), ~few, schema.sizes))
-    return found
+            results.append(Allowed((place,), ~few, schema.sizes))
+    return results
 
 
 def _far(attribute: Attribute, counts: Any, sigma: float) -> Any:
@@ -342,15 +342,15 @@ def _far(attribute: Attribute, counts: Any, sigma: float) -> Any:
 
 def _together(tables: Sequence[Allowed], schema: Schema) -> list[Allowed]:
     """One table for each set of columns."""
-    found: dict[tuple[int, ...], Any] = {}
+    results: dict[tuple[int, ...], Any] = {}
     for each in tables:
-        before = found.get(each.attributes)
-        found[each.attributes] = each.table if before is None else before & each.table
-    empty = [attributes for attributes, table in found.items() if not table.any()]
+        before = results.get(each.attributes)
+        results[each.attributes] = each.table if before is None else before & each.table
+    empty = [attributes for attributes, table in results.items() if not table.any()]
     if empty:
         names = " and ".join(schema.names[place] for place in empty[0])
         raise InvalidParameter("rules", f"those about {names}", "rules that a row can obey together")
-    return [Allowed(attributes, table, schema.sizes) for attributes, table in found.items()]
+    return [Allowed(attributes, table, schema.sizes) for attributes, table in results.items()]
 
 
 def enforce_order(rules: Sequence[Rule], schema: Schema, codes: Codes, drawn: Sequence[Drawn]) -> list[Drawn]:
@@ -369,25 +369,25 @@ def enforce_order(rules: Sequence[Rule], schema: Schema, codes: Codes, drawn: Se
         attribute = schema.attributes[low]
         least = attribute.limits[0][np.minimum(codes[:, low], attribute.known - 1)]
         risen[high] = np.where(known[low], np.maximum(risen[high], least), risen[high])
-    found = list(risen)
+    results = list(risen)
     for low, high in pairs:
-        found[low] = np.where(known[high], np.minimum(found[low], risen[high]), found[low])
-    return found
+        results[low] = np.where(known[high], np.minimum(results[low], risen[high]), results[low])
+    return results
 
 
 def _closed(rules: Sequence[AtMost]) -> tuple[AtMost, ...]:
     """The rules and all that follow from them, in any case of the names."""
-    found = {(rule.first.casefold(), rule.second.casefold()): rule for rule in rules}
+    results = {(rule.first.casefold(), rule.second.casefold()): rule for rule in rules}
     while True:
         more = {
-            (a, d): AtMost(found[a, b].first, found[c, d].second)
-            for a, b in found
-            for c, d in found
-            if b == c and a != d and (a, d) not in found
+            (a, d): AtMost(results[a, b].first, results[c, d].second)
+            for a, b in results
+            for c, d in results
+            if b == c and a != d and (a, d) not in results
         }
         if not more:
-            return tuple(found.values())
-        found |= more
+            return tuple(results.values())
+        results |= more
 
 
 def _comparable(first: Attribute, second: Attribute) -> bool:

@@ -184,10 +184,10 @@ class Attribute:
     def _position(self, units: Drawn, *, inside: bool = False) -> Codes:
         starts = self._starts()
         if self.step is not None:
-            found, points = units - starts[0], int(starts[-1] - starts[0])
+            result, points = units - starts[0], int(starts[-1] - starts[0])
         else:
-            found, points = np.rint((units - starts[0]) / (starts[-1] - starts[0]) * _PARTS), _PARTS
-        return np.asarray(np.clip(found, 0, points - inside), np.int64)
+            result, points = np.rint((units - starts[0]) / (starts[-1] - starts[0]) * _PARTS), _PARTS
+        return np.asarray(np.clip(result, 0, points - inside), np.int64)
 
     def refined(self, density: Density, *, bins: bool) -> "Attribute":
         """The same column, its values drawn by a density; with `bins`, in bins that hold about equally many rows."""

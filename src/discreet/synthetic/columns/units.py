@@ -222,11 +222,11 @@ def numbers(values: Any, kind: ColumnType, name: str) -> tuple[NDArray[Any], Boo
     known = np.asarray(array.is_valid(), np.bool_)
     if pyarrow.types.is_null(array.type):
         return np.zeros(len(array), np.float64 if kind is ColumnType.REAL else np.int64), known
-    found: NDArray[Any] = _moments(array, kind, name) if kind in MOMENTS else _plain(array, name)
-    known &= ~np.isnan(found) if found.dtype.kind == "f" else True
+    result: NDArray[Any] = _moments(array, kind, name) if kind in MOMENTS else _plain(array, name)
+    known &= ~np.isnan(result) if result.dtype.kind == "f" else True
     if kind is ColumnType.REAL:
-        return found.astype(np.float64), known
-    return (_whole(found, known) if found.dtype.kind == "f" else found), known
+        return result.astype(np.float64), known
+    return (_whole(result, known) if result.dtype.kind == "f" else result), known
 
 
 def places(values: Any, declared: tuple[Any, ...], kind: ColumnType, other: int) -> Codes:
@@ -243,9 +243,9 @@ def places(values: Any, declared: tuple[Any, ...], kind: ColumnType, other: int)
         array = array.cast(pyarrow.timestamp("us", array.type.tz), safe=False)
     encoded = array.dictionary_encode()
     known = {key(value, kind): place for place, value in enumerate(declared)}
-    found = [known.get(key(value, kind), other) for value in encoded.dictionary.to_pylist()]
-    indices = encoded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
-    return np.asarray(np.array([*found, other], np.int64)[indices])
+    results = [known.get(key(value, kind), other) for value in encoded.dictionary.to_pylist()]
+    indices = encoded.indices.fill_null(len(results)).to_numpy(zero_copy_only=False)
+    return np.asarray(np.array([*results, other], np.int64)[indices])
 
 
 def key(value: Any, kind: ColumnType) -> str:
@@ -339,8 +339,8 @@ def _moments(array: Any, kind: ColumnType, name: str) -> Codes:
     if not pyarrow.types.is_timestamp(array.type):
         raise InvalidData(f"column {name!r}: got {array.type}, expected dates or times")
     raw = array.cast(pyarrow.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    found = raw // _PER_SECOND[array.type.unit]
-    return np.asarray(found // _DAY if kind is ColumnType.DATE else found)
+    result = raw // _PER_SECOND[array.type.unit]
+    return np.asarray(result // _DAY if kind is ColumnType.DATE else result)
 
 
 def _whole(found: NDArray[np.float64], known: Bools) -> Codes:

@@ -125,11 +125,11 @@ class Comparison:
 
 
 def _mean_km(flows: Flows, destinations: Integers) -> Floats:
-    found = np.zeros(len(destinations))
+    result = np.zeros(len(destinations))
     for place, end in enumerate(destinations.tolist()):
         origins, people = flows.to(end)
-        found[place] = np.average(flows.places.distances(end, origins), weights=people) if len(people) else np.nan
-    return found
+        result[place] = np.average(flows.places.distances(end, origins), weights=people) if len(people) else np.nan
+    return result
 
 
 def _share_beyond(flows: Flows, km: float) -> float:

@@ -49,15 +49,15 @@ class Places:
     degrees: bool
 
     def __init__(self, names: Sequence[str], points: ArrayLike, *, degrees: bool = False) -> None:
-        found = np.asarray(points, np.float64)
-        if found.shape != (len(names), 2) or not len(names) or not np.isfinite(found).all():
+        result = np.asarray(points, np.float64)
+        if result.shape != (len(names), 2) or not len(names) or not np.isfinite(result).all():
             raise InvalidData(f"places: expected two finite coordinates for each of {len(names)} names")
-        if degrees and ((abs(found[:, 0]) > 90) | (abs(found[:, 1]) > 180)).any():
+        if degrees and ((abs(result[:, 0]) > 90) | (abs(result[:, 1]) > 180)).any():
             raise InvalidData("places: expected latitudes from −90 to 90 and longitudes from −180 to 180")
         if len(set(names)) != len(names):
             raise InvalidData("places: a name is given twice")
         object.__setattr__(self, "names", tuple(names))
-        object.__setattr__(self, "points", found)
+        object.__setattr__(self, "points", result)
         object.__setattr__(self, "degrees", bool(degrees))
 
     @classmethod
@@ -92,12 +92,12 @@ class Places:
         """The number of each named place."""
         from pyarrow import array, compute
 
-        found = compute.index_in(texts(names), value_set=array(self.names))
-        if found.null_count:
+        result = compute.index_in(texts(names), value_set=array(self.names))
+        if result.null_count:
             raise InvalidData(
-                f"{what}: {found.null_count:,} values are no place of the map; add them, or drop the rows"
+                f"{what}: {result.null_count:,} values are no place of the map; add them, or drop the rows"
             )
-        return np.asarray(found, np.int64)
+        return np.asarray(result, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,12 +190,12 @@ def _numbers(values: Any, name: str) -> Floats:
     from pyarrow import compute
 
     try:
-        found = compute.cast(values, pyarrow.float64())
+        result = compute.cast(values, pyarrow.float64())
     except pyarrow.ArrowException:
         raise InvalidData(f"{name}: expected numbers") from None
-    if found.null_count or not np.isfinite(np.asarray(found)).all():
+    if result.null_count or not np.isfinite(np.asarray(result)).all():
         raise InvalidData(f"{name}: expected a finite number in every row")
-    return np.asarray(found, np.float64)
+    return np.asarray(result, np.float64)
 
 
 _BLOCK_KM = 0.2
@@ -246,8 +246,8 @@ class _Uniform:
 
     def pick(self, weights: Floats, size: int) -> Integers:
         ends = np.cumsum(weights)
-        found = np.searchsorted(ends, self.draw(size) * ends[-1], side="right")
-        return np.asarray(np.minimum(found, len(ends) - 1), np.int64)
+        result = np.searchsorted(ends, self.draw(size) * ends[-1], side="right")
+        return np.asarray(np.minimum(result, len(ends) - 1), np.int64)
 
     def step(self, size: int) -> Floats:
         far, turn = -_REACH_KM * np.log1p(-self.draw(size)), 2 * math.pi * self.draw(size)
@@ -428,14 +428,14 @@ class Scheme:
         return "\n".join(f"{name:<10} {value}" for name, value in lines.items())
 
     def _origins(self) -> str:
-        found = "every place" if self.cap is None else f"places within {plain(self.cap)} km"
+        result = "every place" if self.cap is None else f"places within {plain(self.cap)} km"
         if self.bands is not None:
-            return f"{found}, in {len(self.bands) + 1} bands of distance"
+            return f"{result}, in {len(self.bands) + 1} bands of distance"
         if self.groups is not None:
-            return f"{found}, in {len({region for _, region in self.groups})} regions"
+            return f"{result}, in {len({region for _, region in self.groups})} regions"
         if self.hubs is not None:
-            return f"{found}, around {self.hubs} that are chosen privately"
-        return f"{found}, for every destination"
+            return f"{result}, around {self.hubs} that are chosen privately"
+        return f"{result}, for every destination"
 
 
 def _edges(bands: Sequence[Number]) -> tuple[Fraction, ...]:

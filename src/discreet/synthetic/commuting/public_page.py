@@ -111,12 +111,12 @@ class PublicMap:
     def _bounds(self) -> list[CountBounds]:
         """Of each destination, in the order of `flows.destinations`."""
         flows, scheme = self.flows, self.scheme
-        found = []
+        results = []
         for end in flows.destinations.tolist():
             support, (origins, people) = self._support(end), flows.to(end)
             cells = support.counted(flows.places, origins, people)
-            found.append(CountBounds.of_cells(scheme, cells=len(cells), positive=int((cells > 0).sum())))
-        return found
+            results.append(CountBounds.of_cells(scheme, cells=len(cells), positive=int((cells > 0).sum())))
+        return results
 
     def _support(self, end: int) -> Support:
         flows, scheme = self.flows, self.scheme

@@ -207,11 +207,11 @@ def whole(values: Floats, total: int) -> Integers:
     >>> whole(np.array([1.6, 0.7, 0.7]), 3)
     array([1, 1, 1])
     """
-    found = np.floor(values).astype(np.int64)
-    missing = total - int(found.sum())
-    order = np.argsort(found - values, kind="stable")
-    found[order[:missing]] += 1
-    return found
+    result = np.floor(values).astype(np.int64)
+    missing = total - int(result.sum())
+    order = np.argsort(result - values, kind="stable")
+    result[order[:missing]] += 1
+    return result
 
 
 # Which origins a destination has, and which are put together

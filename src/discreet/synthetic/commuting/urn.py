@@ -191,17 +191,17 @@ class _Case:
         inside, outside = np.where(hopeless, 1, inside), np.where(hopeless, 1, outside)
         size = _probability(np.minimum(first, self.people), self.people, inside, outside)
         size = np.where(first > self.people, 0, size)
-        found = np.zeros_like(size)
+        result = np.zeros_like(size)
         for step in range(_TERMS):
             s = first + step
-            found += size * weight(s)
+            result += size * weight(s)
             size = size * np.maximum(self.people - s, 0) * (s + inside) / ((s + 1) * self._others(outside, s))
         s = first + _TERMS
         growth = np.maximum(1.0, (s + inside) / (s + 1))  # falls with s if inside ≥ 1, else it stays below 1
         ratio = growth * np.maximum(self.people - s, 0) / self._others(outside, s)  # falls with s, as outside ≥ 1
         with np.errstate(divide="ignore", invalid="ignore"):
             rest = np.where(size > 0, np.where(ratio < 1, size / (1 - ratio), 1.0), 0.0)
-        return np.where(hopeless, 1.0, np.minimum(1.0, (found + rest) * _SURE))
+        return np.where(hopeless, 1.0, np.minimum(1.0, (result + rest) * _SURE))
 
     def _others(self, outside: Floats, s: Floats) -> Floats:
         return np.maximum(outside + self.people - s - 1, 1e-9)  # 0 only where nobody is left to be drawn

@@ -38,8 +38,8 @@ class GraphicalTable:
 
     def marginal(self, attributes: Attributes) -> Floats:
         """The counts expected in each cell; they add up to `total`."""
-        found = self.field.project(tuple(map(str, attributes))).datavector(flatten=False)
-        return np.asarray(found, np.float64)
+        result = self.field.project(tuple(map(str, attributes))).datavector(flatten=False)
+        return np.asarray(result, np.float64)
 
     def draw(self, *, rows: int | None = None, entropy: Entropy | None = None) -> Codes:
         """Rows of codes, column by column, each given those before it that its cliques hold."""

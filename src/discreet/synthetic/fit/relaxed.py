@@ -349,8 +349,8 @@ class _Problem:
         if self._clear is not None:
             excess = max(excess, self._clear.excess(gap * self._unit, self._starts))
         for attributes, noisy, weight, most in self._wide:
-            found = self._add_wide(soft, slope, attributes, noisy, weight)
-            loss, excess = loss + found, max(excess, found * self._unit / noisy.size - most)
+            result = self._add_wide(soft, slope, attributes, noisy, weight)
+            loss, excess = loss + result, max(excess, result * self._unit / noisy.size - most)
         slope *= soft  # the softmax's own slope: p·(g − Σ p·g) in each column
         slope -= soft * np.repeat(np.add.reduceat(slope, self._starts, axis=1), self.sizes, axis=1)
         return loss * self._unit / self._cells, excess, slope
@@ -410,7 +410,7 @@ def column_shares(
     sizes: tuple[int, ...], measured: Sequence[Measurement], allowed: Sequence[Allowed], people: float
 ) -> list[Floats]:
     """Shares of the codes of each column, from all marginals that it is in; none less than a tenth of a person."""
-    found = []
+    results = []
     for attribute, size in enumerate(sizes):
         sums, weight = np.zeros(size), 0.0
         for each in measured:
@@ -423,8 +423,8 @@ def column_shares(
         for known in allowed:
             if known.attributes == (attribute,):
                 shares = np.where(known.table, shares, 0)
-        found.append(shares / shares.sum())
-    return found
+        results.append(shares / shares.sum())
+    return results
 
 
 def projected(shares: Floats) -> Floats:
@@ -441,16 +441,16 @@ def projected(shares: Floats) -> Floats:
 
 def _merged(measured: Sequence[Measurement]) -> list[Measurement]:
     """Measurements of the same marginal as one, with the noise of their best mean."""
-    found: dict[Attributes, Measurement] = {}
+    results: dict[Attributes, Measurement] = {}
     for measurement in measured:
-        other = found.get(measurement.attributes)
+        other = results.get(measurement.attributes)
         if other is None:
-            found[measurement.attributes] = measurement
+            results[measurement.attributes] = measurement
             continue
         trust = other.sigma**-2 + measurement.sigma**-2
         mean: Any = (other.counts * other.sigma**-2 + measurement.counts * measurement.sigma**-2) / trust
-        found[measurement.attributes] = Measurement(measurement.attributes, mean, trust**-0.5)
-    return list(found.values())
+        results[measurement.attributes] = Measurement(measurement.attributes, mean, trust**-0.5)
+    return list(results.values())
 
 
 def fitting(measured: Sequence[Measurement], sizes: tuple[int, ...]) -> Sequence[Measurement]:

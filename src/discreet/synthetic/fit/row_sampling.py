@@ -97,23 +97,23 @@ def draw_given(
     for columns, together in groups(allowed):
         _repair(codes, table, starts, columns, together, source)
     codes = _Exchange(codes, table, starts, allowed).swept(sweeps, source, first=first)
-    found = np.empty((len(given), len(table.sizes) - first), np.int64)
-    found[order] = codes[:, first:]
-    return found
+    result = np.empty((len(given), len(table.sizes) - first), np.int64)
+    result[order] = codes[:, first:]
+    return result
 
 
 def _members(table: RelaxedTable, given: Codes, entropy: Entropy) -> Codes:
     """A soft row for each row, by what is known of it."""
     logs = np.log(np.maximum(table.weights, np.float32(_LEAST)))
     offsets = np.cumsum((0, *table.sizes[:-1]))[: given.shape[1]]
-    found = np.empty(len(given), np.int64)
+    result = np.empty(len(given), np.int64)
     step = max(1, _TOGETHER // len(logs))
     for start in range(0, len(given), step):
         chosen = given[start : start + step] + offsets
         level = sum((logs[:, chosen[:, column]].T for column in range(given.shape[1])), np.float32(0))
         level = np.exp(level - level.max(axis=1, keepdims=True))
-        found[start : start + step] = _independent(level, entropy)
-    return found
+        result[start : start + step] = _independent(level, entropy)
+    return result
 
 
 def _stratified(table: RelaxedTable, starts: Codes, entropy: Entropy) -> Codes:
@@ -318,9 +318,9 @@ def _lawful(
     column = min(rest, key=lambda each: int(rest[each].sum()))
     others = {each: codes for each, codes in rest.items() if each != column}
     for code in np.flatnonzero(rest[column]).tolist():
-        found = _lawful({**chosen, column: code}, others, allowed)
-        if found is not None:
-            return found
+        result = _lawful({**chosen, column: code}, others, allowed)
+        if result is not None:
+            return result
     return None
 
 
@@ -343,11 +343,11 @@ class _Exchange:
 
     def _counted(self) -> Singles:
         """How many rows have each pair of codes."""
-        width, found = sum(self._sizes), []
+        width, result = sum(self._sizes), []
         for column, size in enumerate(self._sizes):
             at = (self._codes[:, column, None] - self._offsets[column]) * width + self._codes
-            found.append(np.bincount(at.ravel(), minlength=size * width).reshape(size, width))
-        return np.concatenate(found).astype(np.float32)
+            result.append(np.bincount(at.ravel(), minlength=size * width).reshape(size, width))
+        return np.concatenate(result).astype(np.float32)
 
     def swept(self, sweeps: int, entropy: Entropy, first: int = 0) -> Codes:
         """The codes after so many sweeps over all columns but the first so many."""

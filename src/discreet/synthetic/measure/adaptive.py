@@ -194,12 +194,12 @@ def _scores(
     codes: NDArray[Any], sizes: Sequence[int], candidates: Sequence[Attributes], model: MarginalModel, sigma: Fraction
 ) -> list[int]:
     """Σ|count − fitted| less the expected Σ|noise|, whole numbers, for each candidate."""
-    found = []
+    results = []
     for each in candidates:
         fitted = np.rint(np.clip(model.marginal(each), 0, 2.0**38)).astype(np.int64)
         penalty = round(math.sqrt(2 / math.pi) * float(sigma) * fitted.size)
-        found.append(int(np.abs(counts(codes, sizes, each) - fitted).sum()) - penalty)
-    return found
+        results.append(int(np.abs(counts(codes, sizes, each) - fitted).sum()) - penalty)
+    return results
 
 
 def _root(x: float | int) -> Fraction:

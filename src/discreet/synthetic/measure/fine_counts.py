@@ -87,19 +87,19 @@ def count(positions: Ints, cells: Cells, sigma: Fraction, *, entropy: Entropy | 
     ([7, 16], 7, True)
     """
     at = np.sort(np.asarray(positions, np.int64) // cells.width)
-    parts, found = np.zeros(1, np.int64), []
+    parts, result = np.zeros(1, np.int64), []
     for level in range(1, cells.levels + 1):
         shift = _BITS * (cells.levels - level)
         parts = (parts[:, None] << _BITS | np.arange(1 << _BITS)).ravel()
         parts = parts[parts << shift < cells.count]
         exact = np.searchsorted(at, (parts + 1) << shift) - np.searchsorted(at, parts << shift)
         noisy = with_noise(exact, sigma, entropy)
-        found.append((parts.tolist(), noisy.tolist()))
+        result.append((parts.tolist(), noisy.tolist()))
         order = np.argsort(-noisy, kind="stable")[:_MOST]
         parts = np.sort(parts[order[noisy[order] > _LOOKED_INTO * float(sigma)]])
         if not len(parts):
             break
-    return found
+    return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -75,13 +75,13 @@ def checked_attributes(attributes: Iterable[int], sizes: Sequence[int]) -> Attri
     >>> checked_attributes([0, 2], (2, 3, 4))
     (0, 2)
     """
-    found = tuple(integer(attribute, "attributes", at_least=0, at_most=len(sizes) - 1) for attribute in attributes)
-    if not found or list(found) != sorted(set(found)):
-        raise InvalidParameter("attributes", found, "one or more column positions, ascending, each once")
-    if cells(found, sizes) > MOST_CELLS:
+    results = tuple(integer(attribute, "attributes", at_least=0, at_most=len(sizes) - 1) for attribute in attributes)
+    if not results or list(results) != sorted(set(results)):
+        raise InvalidParameter("attributes", results, "one or more column positions, ascending, each once")
+    if cells(results, sizes) > MOST_CELLS:
         hint = "leave a column out, or give it fewer codes"
-        raise InvalidParameter("attributes", found, f"a marginal of at most {MOST_CELLS:,} cells", hint)
-    return found
+        raise InvalidParameter("attributes", results, f"a marginal of at most {MOST_CELLS:,} cells", hint)
+    return results
 
 
 def cells(attributes: Attributes, sizes: Sequence[int]) -> int:
@@ -128,8 +128,8 @@ def triples(sizes: Sequence[int], *, most_cells: int, target: int | None = None)
     ((0, 1, 2), (0, 1, 3), (0, 2, 3))
     """
     live = [attribute for attribute, size in enumerate(sizes) if size > 1]
-    found = (each for each in combinations(live, 3) if target is None or target in each)
-    return tuple(each for each in found if cells(each, sizes) <= most_cells)
+    result = (each for each in combinations(live, 3) if target is None or target in each)
+    return tuple(each for each in result if cells(each, sizes) <= most_cells)
 
 
 class MarginalModel(Protocol):
@@ -221,14 +221,14 @@ def groups(allowed: Sequence[Allowed]) -> list[tuple[list[int], list[Allowed]]]:
     >>> [columns for columns, _ in groups(chain)]
     [[0, 1, 3]]
     """
-    found: list[tuple[set[int], list[Allowed]]] = []
+    results: list[tuple[set[int], list[Allowed]]] = []
     for rule in allowed:
-        touching = [group for group in found if group[0] & set(rule.attributes)]
+        touching = [group for group in results if group[0] & set(rule.attributes)]
         columns = set(rule.attributes).union(*(group[0] for group in touching))
         together = [each for group in touching for each in group[1]]
-        found = [group for group in found if not any(group is other for other in touching)]
-        found.append((columns, [*together, rule]))
-    return [(sorted(columns), together) for columns, together in found]
+        results = [group for group in results if not any(group is other for other in touching)]
+        results.append((columns, [*together, rule]))
+    return [(sorted(columns), together) for columns, together in results]
 
 
 _SHARES = {1: 0.1, 2: 0.9, 3: 0.2}  # of the budget to columns, to pairs, and to triples (taken from the pairs' share)
@@ -459,8 +459,8 @@ def count_left_out(reasons: Ints, kinds: int, design: Design, *, entropy: Entrop
     if not kinds:
         return ()
     table = checked_codes(np.asarray(reasons, np.int64)[:, None], (kinds,))
-    found = noisy(table, (kinds,), (0,), design.sigma_left_out, entropy)
-    return tuple(found.counts.tolist())
+    result = noisy(table, (kinds,), (0,), design.sigma_left_out, entropy)
+    return tuple(result.counts.tolist())
 
 
 def noisy(
