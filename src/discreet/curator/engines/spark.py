@@ -16,10 +16,10 @@ from Spark, and NaN, which is greater than every number: hence `nanvl`, through 
 """
 
 import hashlib
+import itertools
 import os
 import re
 import threading
-import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -57,6 +57,9 @@ _SESSION = {
 }  # fmt: skip
 _FORMATS = frozenset({"parquet", "delta", "orc", "iceberg"})
 """Formats of tables whose values have types when they are read: no value makes reading them fail."""
+_QUERIES = itertools.count()
+"""Names what a query asks of Spark, so that it can be stopped and nothing else."""
+
 _PARTS = "spark.sql.shuffle.partitions"
 _FILES = ("parquet", "delta")
 _WHOLE = {"tinyint", "smallint", "int", "bigint"}
@@ -144,7 +147,7 @@ class SparkEngine:
     @contextmanager
     def _limited(self) -> Iterator[None]:
         """Stop what this thread asks of Spark once it took longer than the policy allows."""
-        tag, late = f"discreet-{uuid.uuid4().hex}", threading.Event()
+        tag, late = f"discreet-{os.getpid()}-{next(_QUERIES)}", threading.Event()
         session = self._session
         # an interrupt of the session does not reach the thread of Java that collects, and tags of jobs do
         jobs = None if self._remote else session.sparkContext
