@@ -62,13 +62,13 @@ notebooks: install  ## run the notebooks and keep what they show
 	$(BIN)/python examples/notebooks/run.py
 
 test: install browser node axe postgres java clients  ## run all tests but the slow ones
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 25 --durations-min 2 -m "not slow"
 
 test-changed: install  ## run the tests that the changes since main can touch
 	$(BIN)/python tests/changed.py
 
 test-slow: install  ## run the long statistical tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow || test $$? -eq 5  # 5: there are none
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 25 --durations-min 2 -m slow || test $$? -eq 5  # 5: there are none
 
 mutants: install node  ## break the product on purpose, one sabotage at a time: the tests must notice
 	$(BIN)/python tests/mutants/mutants.py
