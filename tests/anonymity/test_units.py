@@ -205,7 +205,7 @@ def test_the_risk_of_a_person_is_that_of_their_smallest_class() -> None:
     assert found.prosecutor.highest == 1
     assert found.prosecutor.mean == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)
     assert found.prosecutor.at_risk == pytest.approx(1 / 3)
-    assert "3 people, 1 suppressed, 2 classes; 1 people (33.3%)" in found.text()
+    assert "3 people, 1 suppressed, 2 classes; 1 person (33.3%)" in found.text()
     assert risk(classes, units=units, population=30).population_uniques is not None
     with pytest.raises(InvalidParameter, match="at least the number of people"):
         risk(classes, units=units, population=2)

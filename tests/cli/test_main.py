@@ -1,3 +1,4 @@
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def test_every_single_command_has_help(discreet, command):
 def test_every_group_and_command_has_help(discreet, group):
     top = discreet(group, "--help")
     assert top.code == 0
-    commands = [line.split()[0] for line in top.out.partition("Commands:")[2].splitlines() if line.startswith("  ")]
+    commands = re.findall(r"^  (\S+)", top.out.partition("Commands:")[2], re.MULTILINE)
     assert commands
     for command in commands:
         printed = discreet(group, command, "--help")

@@ -58,7 +58,6 @@ from discreet.sql.algebra.rules import (
 from discreet.sql.plan import price
 from discreet.sql.plan.price import is_relative
 from discreet.sql.plan.query_plan import QueryPlan, together
-from discreet.sql.plan.sums import summed
 from discreet.sql.release.release import Release, numbers_of
 from discreet.sql.text.blocks import Block, split
 
@@ -162,8 +161,7 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     weights = _weights(terms, blocks)
     drafts = left_out.with_counts(drafts) if terms.measure_bounds else drafts
     bounded = [rules.apply_rules(draft) for draft in drafts]
-    apart = terms.error is not None or terms.measure_bounds or terms.weights is not None
-    sums = {} if apart or len(drafts) < 2 else summed(drafts, bounded, gaussian=terms.delta is not None)
+    sums = _sums(drafts, bounded, terms)
     bounded = [draft for i, draft in enumerate(bounded) if i not in sums]
     whole = left_out.measurements(bounded) if terms.measure_bounds else []
     totals = _totals(blocks, indices, drafts)
@@ -183,6 +181,16 @@ def _planned(texts: Sequence[str], catalog: Catalog, terms: Terms) -> QueryPlan:
     loss = together([cost for release in releases for cost in release.losses(catalog.neighbors)])
     epsilon, delta = price.total(releases, epsilon=terms.epsilon, delta=terms.delta)
     return QueryPlan(post_queries, releases, catalog.neighbors, loss, epsilon, delta, terms.confidence, measured)
+
+
+def _sums(drafts: Sequence[Draft], bounded: Sequence[Draft], terms: Terms) -> dict[int, int]:
+    """Which drafts need no release of their own: their groups are sums of another's."""
+    apart = terms.error is not None or terms.measure_bounds or terms.weights is not None
+    if apart or len(drafts) < 2:
+        return {}
+    from discreet.sql.plan.sums import summed
+
+    return summed(drafts, bounded, gaussian=terms.delta is not None)
 
 
 def _weights(terms: Terms, blocks: Sequence[Block]) -> tuple[Fraction, ...]:
