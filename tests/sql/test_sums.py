@@ -21,8 +21,8 @@ unit = "pid"
 max_groups_per_unit = 1
 max_rows_per_group = 1
 columns.pid = {type = "integer"}
-columns.sex = {type = "text", values = ["f", "m"], nullable = false}
-columns.region = {type = "text", values = ["n", "s", "e"], nullable = false}
+columns.sex = {type = "boolean", nullable = false}
+columns.region = {type = "integer", lower = 0, upper = 2, nullable = false}
 columns.age = {type = "integer", lower = 0, upper = 100, nullable = false}
 [tables.visits]
 source = "python"
@@ -30,9 +30,14 @@ unit = "pid"
 max_groups_per_unit = 2
 max_rows_per_group = 1
 columns.pid = {type = "integer"}
-columns.sex = {type = "text", values = ["f", "m"], nullable = false}
-columns.region = {type = "text", values = ["n", "s", "e"], nullable = false}
+columns.sex = {type = "boolean", nullable = false}
+columns.region = {type = "integer", lower = 0, upper = 2, nullable = false}
 columns.note = {type = "text"}
+[tables.towns]
+source = "python"
+unit = "row"
+columns.region = {type = "integer", lower = 0, upper = 1, nullable = false}
+columns.city = {type = "text", values = ["x", "y"]}
 """
 SEX = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
 REGION = "SELECT region, COUNT(*) AS n, AVG(age) AS a FROM people GROUP BY region"
@@ -48,12 +53,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> discreet.Dataset:
     size = 600
     columns: dict[str, Any] = {
         "pid": list(range(size)),
-        "sex": ["fm"[i % 2] for i in range(size)],
-        "region": ["nse"[i % 5 % 3] for i in range(size)],
+        "sex": [i % 2 == 0 for i in range(size)],
+        "region": [i % 5 % 3 for i in range(size)],
     }
     tables = {
         "people": pa.table(columns | {"age": [i * 7 % 101 for i in range(size)]}),
         "visits": pa.table(columns | {"note": [f"t{i % 3}" for i in range(size)]}),
+        "towns": pa.table({"region": [0, 0, 0, 1], "city": ["x", "elsewhere", None, "y"]}),
     }
     return discreet.open(path, analyst="ann", tables=tables)
 
@@ -151,3 +157,11 @@ def test_the_error_of_totals_of_groups_from_the_data_is_refused(data: discreet.D
     sql = "SELECT note, COUNT(*) AS n FROM visits GROUP BY ROLLUP (note)"
     with pytest.raises(InvalidQuery, match="depends on how many they are"):
         data.explain(sql, error=50, delta="1e-6")
+
+
+def test_rows_that_are_in_no_finer_group_count(data: discreet.Dataset) -> None:
+    """A value that is not declared is in no group by it, but in the groups by other keys, beside whatever is asked."""
+    statements = ["SELECT region, COUNT(*) AS n FROM towns GROUP BY region"]
+    statements += ["SELECT region, city, COUNT(*) AS n FROM towns GROUP BY region, city"]
+    coarse, fine = (answer.table.column("n").to_pylist() for answer in data.batch(statements, epsilon="1e9"))
+    assert (sorted(coarse), sum(fine)) == ([1, 3], 3)

@@ -9,6 +9,7 @@ own where √n·M′ ≤ M, and then every number of the batch is more exact, to
 from collections.abc import Sequence
 from math import prod
 
+from discreet.sql.algebra.relations import declared_condition
 from discreet.sql.algebra.rows import at_most_one_row, unit_of
 from discreet.sql.algebra.rules import Draft
 from discreet.sql.plan.price import shares_of
@@ -39,8 +40,9 @@ def summed(drafts: Sequence[Draft], priced: Sequence[Draft], *, gaussian: bool) 
 def _adds_up(drafts: Sequence[Draft], i: int, j: int) -> bool:
     """Whether all numbers of a draft are sums over groups of another, of which a person is in one at most.
 
-    A person in several groups might lose more of them to the bound on finer groups: that would change the number. Of
-    two drafts that could each be made of the other, the first is released.
+    A person in several groups might lose more of them to the bound on finer groups, and a row whose finer key is not
+    declared is in no finer group: either would change the number. Of two drafts that could each be made of the other,
+    the first is released.
     """
     coarse, fine = drafts[i], drafts[j]
     if i == j or coarse.rows != fine.rows or not set(coarse.keys) <= set(fine.keys) or not coarse.calls:
@@ -48,9 +50,10 @@ def _adds_up(drafts: Sequence[Draft], i: int, j: int) -> bool:
     if set(coarse.keys) == set(fine.keys) and set(coarse.calls) == set(fine.calls) and i < j:
         return False
     known = all(key.size is not None for key in fine.keys)
+    complete = all(declared_condition(key) is None for key in fine.keys if key not in coarse.keys)
     added = not any(call.function in NOT_ADDED for call in coarse.calls) and set(coarse.calls) <= set(fine.calls)
     single = unit_of(fine.rows).key is None or at_most_one_row(fine.rows)
-    return known and added and (single or (fine.limit("groups"), fine.limit("rows")) == (1, 1))
+    return known and complete and added and (single or (fine.limit("groups"), fine.limit("rows")) == (1, 1))
 
 
 def _cells(draft: Draft) -> int:
