@@ -11,6 +11,7 @@ def test_a_module_leads_to_the_tests_that_reach_it():
     assert "tests/test_exact.py" not in chosen
 
 
+@pytest.mark.slow
 def test_lazy_imports_count():
     """The command line imports its commands by name, inside functions."""
     assert "src/discreet/cli/channel.py" in graph()["src/discreet/cli/__init__.py"]

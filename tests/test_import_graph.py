@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import discreet
@@ -42,6 +43,7 @@ def imports(text: str, name: str, known: set[str], *, package: bool = False) -> 
     return (found & known) - {name}
 
 
+@lru_cache(maxsize=1)
 def graph() -> dict[str, set[str]]:
     """Which module imports which."""
     paths = modules()

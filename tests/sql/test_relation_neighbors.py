@@ -236,6 +236,7 @@ def largest(database: Database, release: Release, sql: str, neighbors: Neighbors
     return most
 
 
+@pytest.mark.quick_cases(44)
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.sql[:90])
 def test_no_person_moves_more_than_the_sensitivity(database: Database, form: Form, neighbors: Neighbors) -> None:
@@ -252,6 +253,7 @@ def test_no_person_moves_more_than_the_sensitivity(database: Database, form: For
 MEASURED = [form for form in FORMS if " JOIN " in form.sql and form.bounds != (1, 1)][::4]
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("form", MEASURED, ids=lambda form: form.sql[:90])
 def test_no_person_moves_what_measures_the_bounds_by_more_than_stated(database: Database, form: Form) -> None:
     """`--measure-bounds`: counts and sums of all groups together, under wider bounds."""
@@ -288,6 +290,7 @@ LONG_CHAIN = (
 ORDERS_OF, PARCELS_OF, ITEMS_OF = [(1, 1), (2, 1), (7, 1)], [(5, 1), (6, 2)], [(5, 2), (6, 1), (5, 9), (6, None)]
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize(
     "sql",
@@ -345,6 +348,7 @@ DIFFERENT = [
 ]  # fmt: skip
 
 
+@pytest.mark.quick_cases(3)
 @pytest.mark.parametrize("neighbors", [ADD, CHANGE])
 @pytest.mark.parametrize("form", DIFFERENT, ids=lambda form: form.sql[:90])
 def test_numbers_of_different_values_move_by_no_more_than_stated(
@@ -369,6 +373,7 @@ RANKED = [
 ]  # fmt: skip
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("form", RANKED, ids=lambda form: form.sql[:90])
 def test_a_person_adds_few_values_in_few_groups_and_moves_no_others(database: Database, form: Form) -> None:
     """What ranks, bins and frequent values are proved from: values of others stay, whoever else is there."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -47,8 +47,8 @@ BY_TOKEN = frozenset({"/v1/datasets", "/v1/jobs/{job}", "/v1/jobs/{job}/result"}
 _SMALL = 16_384
 """Bytes of a request that is read however much others send."""
 
-_DROPPED, _DROPPED_SECONDS = 200_000_000, 5.0
-"""Bytes of a body that is refused which are read all the same, and for how long."""
+_DROPPED, _DROPPED_SECONDS, _IDLE_SECONDS = 200_000_000, 5.0, 1.0
+"""Bytes of a body that is refused which are read all the same, for how long, and how long without any."""
 
 _SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -266,10 +266,11 @@ class _Body:
 
 async def _read_on(receive: Receive) -> None:
     """Read a body that is refused, and drop it: who sends all of it first would not see why a connection is closed."""
-    with anyio.move_on_after(_DROPPED_SECONDS):
+    with suppress(TimeoutError), anyio.fail_after(_DROPPED_SECONDS):
         size, more = 0, True
         while more and size < _DROPPED:
-            message = await receive()
+            with anyio.fail_after(_IDLE_SECONDS):  # who stopped sending reads
+                message = await receive()
             size, more = size + len(message.get("body", b"")), bool(message.get("more_body"))
 
 
