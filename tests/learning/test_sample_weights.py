@@ -10,13 +10,16 @@ from discreet.learning import (
     DPClassifier,
     DPRegressor,
     GaussianNB,
+    KMeans,
     LinearRegression,
     LogisticRegression,
     RandomForestClassifier,
     Ridge,
+    StandardScaler,
 )
-from discreet.learning.classical.exact_sums import UNIT, weighted
+from discreet.learning.classical.exact_sums import UNIT, planned, reach_of, weighted
 from discreet.learning.classical.linear import statistics
+from discreet.learning.classical.unsupervised import cluster_parts
 from discreet.noise import DeterministicEntropy
 
 LARGE = {"epsilon": 1000, "delta": "1e-6", "bounds": (-1, 1)}
@@ -93,6 +96,41 @@ def test_categories_count_by_their_weights():
     model = CategoricalNB(**{k: LARGE[k] for k in ("epsilon", "delta")}, categories=2, classes=[0, 1])
     counts = model.fit(codes, labels, sample_weight=weights).category_count_[0]
     assert counts == pytest.approx(np.array([[250, 62.5], [250, 62.5]]), abs=1)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_columns_and_clusters_follow_the_rows_that_count(share):
+    """Half of the rows lie about −0.6 and 0.2, half about 0.6 and −0.2."""
+    rng, first = np.random.default_rng(4), np.arange(4000) % 2 == 0
+    sides = np.where(first, -0.6, 0.6) + np.where(np.arange(4000) % 4 < 2, 0.0, np.where(first, 0.8, -0.8))
+    x = (sides + rng.uniform(-0.1, 0.1, 4000))[:, None]
+    weights = np.where(first, share, 0.0)
+    scaler = StandardScaler(**LARGE, entropy=DeterministicEntropy(1)).fit(x, sample_weight=weights)
+    assert (scaler.mean_[0], scaler.scale_[0]) == pytest.approx((x[first].mean(), x[first].std()), abs=0.01)
+    assert scaler.n_samples_seen_ == pytest.approx(2000 * share, abs=5)
+    model = KMeans(**LARGE, n_clusters=2, entropy=DeterministicEntropy(1)).fit(x, sample_weight=weights)
+    assert np.sort(model.cluster_centers_[:, 0]) == pytest.approx([-0.6, 0.2], abs=0.02)
+    plain = KMeans(**LARGE, n_clusters=2, entropy=DeterministicEntropy(1)).fit(x)
+    assert model.cost_ == plain.cost_
+    assert not np.allclose(np.sort(plain.cluster_centers_[:, 0]), [-0.6, 0.2], atol=0.05)
+    for make in (StandardScaler(**LARGE), KMeans(**LARGE, n_clusters=2)):
+        with pytest.raises(InvalidData, match="sample_weight"):
+            make.fit(x, sample_weight=weights + 1)
+
+
+def test_the_noise_of_weighted_clusters_covers_what_a_row_adds():
+    """A row of weight 1 adds as much to the parts as they say, one of weight 1/3 less, whichever cluster is its own."""
+    reach = reach_of(2)
+    (counts, sums), noisy = cluster_parts(reach, UNIT), cluster_parts(reach)
+    z = np.array([[UNIT, -UNIT]])
+    for weight in (1.0, 1 / 3):
+        ones, values = weighted(np.full((1, 1), UNIT), np.array([weight])), weighted(z, np.array([weight]))
+        assert (int(ones.sum()) == counts.l1 == counts.unit) == (weight == 1)
+        assert int(ones.sum()) <= counts.l1
+        assert int((ones**2).sum()) <= counts.square
+        assert int(np.abs(values).sum()) <= sums.l1
+    scales = [planned(parts, epsilon=1, delta=0).scales for parts in ((counts, sums), noisy)]
+    assert scales[0] == (scales[1][0] * UNIT, scales[1][1])
 
 
 def test_no_weight_makes_a_row_add_more():

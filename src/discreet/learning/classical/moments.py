@@ -67,13 +67,14 @@ class StandardScaler(Transformer):
         self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
         self.with_mean, self.with_std, self.rows, self.entropy = with_mean, with_std, rows, entropy
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn, and spend `cost_`."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn, and spend `cost_`. Weights lie between 0 and 1."""
         values = self._begin(X)
+        weights = inputs.weights(sample_weight, len(values))
         box = inputs.box_of(self.bounds, self._columns()).upward()
         noise = planned([moment_part(values.shape[1])], epsilon=self.epsilon, delta=self.delta, rows=self.rows)
         z = snapped(values, box)
-        count, mean, var = noisy_moments(z, np.zeros(len(z), np.int64), 1, noise, self.entropy)
+        count, mean, var = noisy_moments(z, np.zeros(len(z), np.int64), 1, noise, self.entropy, weights)
         self.cost_ = noise.loss
         self.n_samples_seen_ = float(count[0])
         self.mean_, self.var_ = box.center + box.half * mean[0], box.half**2 * var[0]

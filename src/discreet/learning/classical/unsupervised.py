@@ -25,6 +25,7 @@ from discreet.learning.classical.exact_sums import (
     products,
     reach_of,
     snapped,
+    weighted,
 )
 from discreet.learning.classical.inputs import Groups, groups_of
 from discreet.noise import DeterministicEntropy, Entropy, uniform_below
@@ -191,7 +192,8 @@ class KMeans(Columns):
 
     Guarantee: `fit` costs `cost_` under "add or remove one", which is (ε, δ)-DP.
     Proof. Given the centers (public, then noisy), a row belongs to one cluster and adds 1 to its count and z to its
-    sums: `Part`s below. Iterations compose (`exact_sums.planned` with `times`).
+    sums: `Part`s below. A weight makes neither larger (`exact_sums.weighted`), and does not say which cluster it is.
+    Iterations compose (`exact_sums.planned` with `times`).
 
     >>> import numpy as np
     >>> x = np.vstack([np.full((1000, 1), -0.8), np.full((1000, 1), 0.8)])
@@ -221,20 +223,24 @@ class KMeans(Columns):
         self.n_clusters, self.epsilon, self.delta, self.bounds = n_clusters, epsilon, delta, bounds
         self.max_iter, self.seed, self.one_hot, self.rows, self.entropy = max_iter, seed, one_hot, rows, entropy
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn, and spend `cost_`."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn, and spend `cost_`. Weights lie between 0 and 1."""
         values = self._begin(X)
+        weights = inputs.weights(sample_weight, len(values))
         groups = groups_of(self.one_hot, self._columns())
         box = inputs.box_of(self.bounds, self._columns(), groups=groups).centered(but=groups)
         reach = reach_of(values.shape[1], groups=groups)
         clusters = integer(self.n_clusters, "n_clusters", at_least=1, at_most=10**5)
         usual = turns_for(epsilon=self.epsilon)
         turns = integer(usual if self.max_iter is None else self.max_iter, "max_iter", at_least=1, at_most=10**4)
-        noise = planned(cluster_parts(reach), epsilon=self.epsilon, delta=self.delta, times=turns, rows=self.rows)
+        parts = cluster_parts(reach, 1 if weights is None else UNIT)
+        noise = planned(parts, epsilon=self.epsilon, delta=self.delta, times=turns, rows=self.rows)
         z = snapped(values, box, reach)
+        ones = np.full((len(z), 1), parts[0].unit, np.int64)
+        adds = weighted(ones, weights), weighted(z, weights)
         centers = spread(clusters, values.shape[1], seed=self.seed, groups=groups)
         for _ in range(turns):
-            centers = _moved(z, centers, noise, self.entropy)
+            centers = _moved(assigned(z, centers), adds, centers, noise, parts[0].unit, self.entropy)
         self.cost_, self.n_iter_ = noise.loss, turns
         self._box, self._scaled = box, centers
         self.cluster_centers_ = box.center + box.half * centers
@@ -278,15 +284,15 @@ def turns_for(*, epsilon: Number) -> int:
     return int(min(max(round(6 * float(rational(epsilon, "epsilon", above=0)) ** 0.3), 3), 10))
 
 
-def cluster_parts(reach: Reach) -> list[Part]:
-    """What a row adds to the count and to the sums of its cluster.
+def cluster_parts(reach: Reach, unit: int = 1) -> list[Part]:
+    """What a row adds to the count (`unit`, of which weights leave a part) and to the sums of its cluster.
 
     The count's share is (4·d·ρ²)^(1/3) against d for the sums, ρ = 0.225 (Su, Cao, Li, Bertino, Jin 2016); a category
     counts as one of the d columns.
     """
     weight = Fraction((4 * reach.units * 0.225**2) ** (1 / 3)).limit_denominator(1000)
     share = weight / (reach.units + weight)
-    return [Part(1, 1, 1, share), Part(reach.l1, reach.square, UNIT, 1 - share)]
+    return [Part(unit, unit**2, unit, share), Part(reach.l1, reach.square, UNIT, 1 - share)]
 
 
 def spread(clusters: int, columns: int, *, seed: int, groups: Groups = ()) -> Floats:
@@ -323,16 +329,18 @@ def _squares(z: Floats, centers: Floats) -> Floats:
     return np.asarray((z**2).sum(axis=1)[:, None] - 2 * z @ centers.T + (centers**2).sum(axis=1), np.float64)
 
 
-def _moved(z: Ints, centers: Floats, noise: Noise, entropy: Entropy | None) -> Floats:
+def _moved(
+    clusters: Ints, adds: tuple[Ints, Ints], centers: Floats, noise: Noise, unit: int, entropy: Entropy | None
+) -> Floats:
     """One iteration: noisy means of the clusters; a cluster that noise could have made keeps its center.
 
-    Assignments are exact (`assigned`), so no other row moves one by way of rounding.
+    `adds` is what each row adds to the count, in units, and to the sums. Assignments are exact (`assigned`), so no
+    other row moves one by way of rounding.
     """
-    groups = assigned(z, centers)
-    ones = indicators(groups, len(centers))
-    count = noise.add(0, ones.sum(axis=0), entropy)
-    total = noise.add(1, products(ones, z), entropy)
-    sure = count > max(1.0, 2 * noise.deviation(0))
+    ones = indicators(clusters, len(centers))
+    count = noise.add(0, products(ones, adds[0])[:, 0], entropy) / unit
+    total = noise.add(1, products(ones, adds[1]), entropy)
+    sure = count > max(1.0, 2 * noise.deviation(0) / unit)
     means = np.clip(total / UNIT / np.maximum(count, 1)[:, None], -1, 1)
     return np.asarray(np.where(sure[:, None], means, centers), np.float64)
 
